@@ -15,7 +15,7 @@ from interfaces.layers import Layers
 from interfaces.mcp import streamable as mcp_http
 from interfaces.mcp.tools import mcp_tools
 from interfaces.model_checks import check_models
-from interfaces.openai import chat_completions, kept_files, known_models, store_files, vector_stores
+from interfaces.openai import chat_completions, files, known_models, vector_stores
 from interfaces.openai import embeddings as embedding_routes
 from interfaces.openai.face import FACE as OPENAI
 from interfaces.tracing.wanted import open_tracing
@@ -134,8 +134,7 @@ def mount_faces(app: Flask) -> None:
     for face in (chroma.FACE, chroma.OLD_FACE, dify.FACE, OPENAI):
         speak(app, face)
     of_chroma = (about_server, collections_of_database, records)
-    of_stores = (vector_stores, store_files)
-    of_openai = (embedding_routes, known_models, chat_completions, kept_files, *of_stores)
+    of_openai = (embedding_routes, known_models, chat_completions, files, vector_stores)
     route_table.register(app, *of_chroma, dify, *of_openai)
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from flask import Blueprint, Response
 
 from interfaces.openai.face import IN_PATH, active_collection_of, behind, collection_of, page_of, store_id
-from interfaces.openai.store_files import attach
+from interfaces.openai.files import attach
 from interfaces.openai.stored_files import counts
 from interfaces.passages.shortfalls import shortfalls
 from interfaces.web import current_request

@@ -8,14 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import structlog
 
 from providers.outbound import deadlines
+from retrieval.jobs.background_helper import BackgroundHelper
 from retrieval.jobs.ingesting import PAUSES_SECONDS, JobWork, Outcome, StoppedError
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
+from retrieval.reading import DocumentReader
 from schemas.access.callers import SERVICE, acting_as
 from schemas.contracts.jobs import DueFile, Place
 from schemas.errors import RagError
@@ -43,14 +44,6 @@ EVERYBODY: Version = ("", "")
 ConnectionsOf = Callable[[Collection[Place]], Mapping[Place, Version]]
 
 
-class Worker(Protocol):
-    """What works for jobs in other processes, which end when they were not needed for a while, and at once."""
-
-    def rest(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 @dataclass(eq=False, slots=True)
 class _UnderWay:
     """The work on a file. It `is_unwanted` when its job was cancelled, the file was taken out of it, or its connection
@@ -61,10 +54,6 @@ class _UnderWay:
     is_unwanted: bool = False
     thread: threading.Thread = field(init=False)
 
-    @property
-    def whose(self) -> str:
-        return _whose(self.file)
-
 
 class JobRunner:
     """Works on the jobs of a data directory, when no other process does: on some files of each connection that embeds
@@ -72,7 +61,8 @@ class JobRunner:
 
     `connections_of` returns the connections that embed the documents of collections. A connection that fails for all
     texts is left alone for a while, longer each time, and then tried with a file of whoever was served longest ago.
-    `tidy` is called now and then by the one that leads. `clock` returns seconds.
+    `workers` help in processes of their own, which end when they were not needed for a while. `tidy` is called now and
+    then by the one that leads. `clock` returns seconds.
     """
 
     def __init__(
@@ -82,7 +72,7 @@ class JobRunner:
         work: JobWork,
         *,
         connections_of: ConnectionsOf,
-        workers: Sequence[Worker],
+        workers: Sequence[BackgroundHelper | DocumentReader],
         stopping: threading.Event,
         tidy: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
@@ -182,15 +172,15 @@ class JobRunner:
         """Return the file to begin with now, None where none may be begun: of whoever has the fewest under way, and was
         served longest ago."""
         under_way = self._now_under_way()
-        of_owner = Counter(each.whose for each in under_way)
+        of_owner = Counter(each.file.whose for each in under_way)
         wanted = [each for each in under_way if not each.is_unwanted]
         of_connection = Counter(each.connection for each in wanted)
-        of_both = Counter((each.connection, each.whose) for each in wanted)
+        of_both = Counter((each.connection, each.file.whose) for each in wanted)
         turns = {whose: turn for turn, whose in enumerate(self._served)}
         suspected = {each.connection for each in under_way if each.file.is_suspect}
 
         def may_begin(file: DueFile) -> bool:
-            whose, connection = _whose(file), connections[file.place]
+            whose, connection = file.whose, connections[file.place]
             return (
                 of_owner[whose] < MAX_THREADS - len(under_way)
                 # One file finds out whether a connection embeds again.
@@ -201,7 +191,7 @@ class JobRunner:
             )
 
         def turn(file: DueFile) -> tuple[int, int]:
-            whose = _whose(file)
+            whose = file.whose
             return of_owner[whose], turns.get(whose, -1)
 
         return min(filter(may_begin, due), key=turn, default=None)
@@ -219,7 +209,7 @@ class JobRunner:
             with self._lock:
                 self._under_way.remove(work)
             raise
-        self._served = [*(each for each in self._served if each != work.whose), work.whose][-MAX_TURNS:]
+        self._served = [*(each for each in self._served if each != work.file.whose), work.file.whose][-MAX_TURNS:]
 
     def _work_on(self, work: _UnderWay) -> None:
         file, outcome, seconds = work.file, Outcome.SERVICE_FAILS, 0.0
@@ -269,8 +259,3 @@ class JobRunner:
     def _now_under_way(self) -> list[_UnderWay]:
         with self._lock:
             return list(self._under_way)
-
-
-def _whose(file: DueFile) -> str:
-    """Return whose turn a file takes: its owner's and, where nobody has a name, its job's."""
-    return file.owner or file.job_id

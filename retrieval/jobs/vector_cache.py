@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -31,7 +30,7 @@ class VectorCache:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._files: OrderedDict[FileKey, tuple[EmbeddingProvider, Known]] = OrderedDict()
+        self._files: dict[FileKey, tuple[EmbeddingProvider, Known]] = {}  # the one begun longest ago first
 
     def embed(
         self,
@@ -46,13 +45,20 @@ class VectorCache:
         """Return a vector for each text of a file. `ask` is asked for those that no try before has embedded, and
         `gained` is called after each time. After several `tries` that embedded nothing it is asked for ever fewer at a
         time, since a service may take no more. Raises what `ask` raises."""
-        known = self._of(file, embedding)
+        with self._lock:
+            by, known = self._files.pop(file, (embedding, {}))
+            known = known if by is embedding else {}  # else the connection was changed
+            self._files[file] = embedding, known
         parts = []
         for batch in batches(texts, max(1, BATCH_TEXTS >> 2 * max(0, tries - 1))):
             digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in batch]
             missing = {digest: text for digest, text in zip(digests, batch, strict=True) if digest not in known}
             if missing:
-                self._keep(known, zip(missing, ask([*missing.values()]), strict=True))
+                vectors = ask([*missing.values()])
+                with self._lock:
+                    known.update(zip(missing, vectors, strict=True))
+                    while sum(map(_size_bytes, self._files.values())) > self._max_bytes:
+                        del self._files[next(iter(self._files))]
                 gained()
             parts += [known[digest] for digest in digests]
         return np.stack(parts)
@@ -60,21 +66,6 @@ class VectorCache:
     def forget(self, file: FileKey) -> None:
         with self._lock:
             self._files.pop(file, None)
-
-    def _of(self, file: FileKey, embedding: EmbeddingProvider) -> Known:
-        with self._lock:
-            by, known = self._files.pop(file, (embedding, {}))
-            if by is not embedding:  # the connection was changed
-                known = {}
-            self._files[file] = embedding, known
-            return known
-
-    def _keep(self, known: Known, vectors: Iterable[tuple[bytes, Vector]]) -> None:
-        """Keep vectors of a file, and forget files until there is room, those first that were begun longest ago."""
-        with self._lock:
-            known.update(vectors)
-            while sum(map(_size_bytes, self._files.values())) > self._max_bytes:
-                self._files.popitem(last=False)
 
 
 def _size_bytes(file: tuple[EmbeddingProvider, Known]) -> int:

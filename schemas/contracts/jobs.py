@@ -49,6 +49,11 @@ class DueFile:
     def place(self) -> Place:
         return self.collection_id, self.collection
 
+    @property
+    def whose(self) -> str:
+        """Whose turn it takes: its owner's and, where nobody has a name, its job's."""
+        return self.owner or self.job_id
+
 
 @dataclass(frozen=True, slots=True)
 class JobCounts:

@@ -1,18 +1,20 @@
-"""`/v1/vector_stores/{id}/files` and `/file_batches`: files are attached and become documents, alone or together by one
-job, are listed, changed and detached."""
+"""`/v1/files`: files that are kept for whoever sends them. `/v1/vector_stores/{id}/files` and `/file_batches`: they are
+attached and become documents, alone or together by one job, are listed, changed and detached."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
 from interfaces.openai import stored_files
 from interfaces.openai.face import IN_PATH, active_collection_of, behind, collection_of, page_of, store_id
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
+from interfaces.web.upload_parts import arriving_pieces, parts_of, sent_file, take_field
 from retrieval.ingest.files import fingerprint_of
+from retrieval.jobs.spool import Incoming
 from retrieval.kept_files.kept_files import FILE_ID, file_of
 from schemas.access.callers import current
 from schemas.contracts import jobs
@@ -29,10 +31,13 @@ from schemas.contracts.vector_stores import (
     StoreFile,
     StoreFileNotFoundError,
 )
-from schemas.errors import NotFoundError
+from schemas.errors import InvalidInputError, NotFoundError
+from schemas.field_names import check_names, names_of
 from schemas.records import Collection, Document, Metadata
 from schemas.where import EVERYTHING, Equals
-from schemas.wire.openai.paging import listed
+from schemas.wire.body import load
+from schemas.wire.openai.kept_files import FILE_FORM, FILES_PAGE, deleted_file, kept_file
+from schemas.wire.openai.paging import DESCENDING, listed
 from schemas.wire.openai.store_files import STORE_FILES_PAGE, content_page, files_batch, store_file
 from schemas.wire.openai.vector_stores import (
     CHANGED_FILE,
@@ -42,9 +47,9 @@ from schemas.wire.openai.vector_stores import (
     deleted,
     to_attach,
 )
-from wrapper.web.bodies import json_response
+from wrapper.web.bodies import MULTIPART, json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import arguments, body, store
+from wrapper.web.request_parts import arguments, body, store, unknown
 from wrapper.web.route_table import declare
 from wrapper.writing import WriteOptions
 
@@ -58,10 +63,63 @@ BATCH_STATUSES = {
     jobs.FAILED: FAILED,
     jobs.CANCELLED: CANCELLED,
 }
-FILES, BATCHES = "/<vector_store_id>/files", "/<vector_store_id>/file_batches"
+KEPT = "/files"
+FILES, BATCHES = (f"/vector_stores/<vector_store_id>/{each}" for each in ("files", "file_batches"))
+FILE = "file"
+MOST_PARTS = 20
+ANY_BYTES = "application/octet-stream"
 
 
-blueprint = Blueprint("openai_store_files", __name__, url_prefix="/v1/vector_stores")
+blueprint = Blueprint("openai_files", __name__, url_prefix="/v1")
+
+
+@blueprint.post(KEPT)
+@declare(Lane.UPLOAD, media_types=(MULTIPART,))
+def keep_file() -> Response:
+    with layers().kept_files.begin() as arriving:
+        told = _fields(arriving)
+        check_names(told, names_of(FILE_FORM), unknown())
+        asked = load(FILE_FORM, told)
+        file = layers().kept_files.keep(
+            *(arriving, asked["purpose"], asked["lives_seconds"]), asker=current_request.asker()
+        )
+    return json_response(kept_file(file))
+
+
+@blueprint.get(KEPT)
+@declare(Lane.READ, query=FILES_PAGE)
+def list_files() -> Response:
+    asked = arguments()
+    files, has_more = layers().kept_files.page(
+        asker=current_request.asker(),
+        purpose=asked["purpose"],
+        limit=asked["limit"],
+        after=asked["after"],
+        newest_first=asked["order"] == DESCENDING,
+    )
+    return json_response(listed([kept_file(each) for each in files], has_more=has_more))
+
+
+@blueprint.get(f"{KEPT}/<file_id>")
+@declare(Lane.READ)
+def show_file(file_id: str) -> Response:
+    return json_response(kept_file(layers().kept_files.one(file_id, asker=current_request.asker())))
+
+
+@blueprint.get(f"{KEPT}/<file_id>/content")
+@declare(Lane.READ, own_rules=True)
+def show_content(file_id: str) -> Response:
+    file = layers().kept_files.one(file_id, asker=current_request.asker())
+    return sent_file(layers().kept_files.content(file), file.name, ANY_BYTES)
+
+
+@blueprint.delete(f"{KEPT}/<file_id>")
+@declare(Lane.WRITE)
+def delete_file(file_id: str) -> Response:
+    asker = current_request.asker()
+    layers().kept_files.one(file_id, asker=asker)
+    detach_everywhere(file_id)
+    return json_response(deleted_file(layers().kept_files.delete(file_id, asker=asker)))
 
 
 @blueprint.post(FILES)
@@ -186,6 +244,22 @@ def detach_everywhere(file_id: str) -> None:
             with suppress(StoreFileNotFoundError):
                 detach(each, file_id)
     layers().jobs.take_back(file_id, asker=current_request.asker())
+
+
+def _fields(arriving: Incoming) -> dict[str, str]:
+    """Take the file of a form and return its fields."""
+    if request.mimetype != MULTIPART:
+        raise InvalidInputError(f"A file comes as {MULTIPART}", code="invalid_field", field=FILE)
+    fields: dict[str, str] = {}
+    for part in parts_of(arriving_pieces(), request.mimetype_params.get("boundary", ""), most=MOST_PARTS):
+        if part.file_name is None:
+            take_field(fields, part)
+        elif part.name == FILE:
+            layers().kept_files.take(arriving, part.file_name, part.media_type, part.pieces)
+        else:
+            sentence = f"The part '{part.name[:100]}' is a file: the file is the part named '{FILE}'"
+            raise InvalidInputError(sentence, code="invalid_field", field=FILE)
+    return fields
 
 
 def _attached(collection: Collection, asked: FileToAttach) -> Response:
