@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from flask import Blueprint, Response, request
 
@@ -12,9 +13,8 @@ from interfaces.openai import stored_files
 from interfaces.openai.face import IN_PATH, active_collection_of, behind, collection_of, page_of, store_id
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
-from interfaces.web.upload_parts import arriving_pieces, parts_of, sent_file, take_field
+from interfaces.web.upload_parts import form_fields, sent_file
 from retrieval.ingest.files import fingerprint_of
-from retrieval.jobs.spool import Incoming
 from retrieval.kept_files.kept_files import FILE_ID, file_of
 from schemas.access.callers import current
 from schemas.contracts import jobs
@@ -65,8 +65,7 @@ BATCH_STATUSES = {
 }
 KEPT = "/files"
 FILES, BATCHES = (f"/vector_stores/<vector_store_id>/{each}" for each in ("files", "file_batches"))
-FILE = "file"
-MOST_PARTS = 20
+MAX_PARTS = 20
 ANY_BYTES = "application/octet-stream"
 
 
@@ -76,13 +75,14 @@ blueprint = Blueprint("openai_files", __name__, url_prefix="/v1")
 @blueprint.post(KEPT)
 @declare(Lane.UPLOAD, media_types=(MULTIPART,))
 def keep_file() -> Response:
-    with layers().kept_files.begin() as arriving:
-        told = _fields(arriving)
+    if request.mimetype != MULTIPART:
+        raise InvalidInputError(f"A file comes as {MULTIPART}", code="invalid_field", field="file")
+    kept = layers().kept_files
+    with kept.begin() as arriving:
+        told = form_fields(partial(kept.take, arriving), MAX_PARTS)
         check_names(told, names_of(FILE_FORM), unknown())
         asked = load(FILE_FORM, told)
-        file = layers().kept_files.keep(
-            *(arriving, asked["purpose"], asked["lives_seconds"]), asker=current_request.asker()
-        )
+        file = kept.keep(arriving, asked["purpose"], asked["lives_seconds"], asker=current_request.asker())
     return json_response(kept_file(file))
 
 
@@ -244,22 +244,6 @@ def detach_everywhere(file_id: str) -> None:
             with suppress(StoreFileNotFoundError):
                 detach(each, file_id)
     layers().jobs.take_back(file_id, asker=current_request.asker())
-
-
-def _fields(arriving: Incoming) -> dict[str, str]:
-    """Take the file of a form and return its fields."""
-    if request.mimetype != MULTIPART:
-        raise InvalidInputError(f"A file comes as {MULTIPART}", code="invalid_field", field=FILE)
-    fields: dict[str, str] = {}
-    for part in parts_of(arriving_pieces(), request.mimetype_params.get("boundary", ""), most=MOST_PARTS):
-        if part.file_name is None:
-            take_field(fields, part)
-        elif part.name == FILE:
-            layers().kept_files.take(arriving, part.file_name, part.media_type, part.pieces)
-        else:
-            sentence = f"The part '{part.name[:100]}' is a file: the file is the part named '{FILE}'"
-            raise InvalidInputError(sentence, code="invalid_field", field=FILE)
-    return fields
 
 
 def _attached(collection: Collection, asked: FileToAttach) -> Response:

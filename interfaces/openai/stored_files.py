@@ -91,7 +91,8 @@ def counts(collection: Collection) -> FileCounts:
         # A file that is being stored anew counts as what it is becoming.
         for where in _of_files(unstored):
             stored -= store().count(collection.name, where)[0]
-    return FileCounts(completed=stored, **Counter(each.status for each in unstored))
+    # Documents may come and go between the two.
+    return FileCounts(completed=max(0, stored), **Counter(each.status for each in unstored))
 
 
 def document_of(collection: Collection, file_id: str) -> Document | None:

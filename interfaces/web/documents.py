@@ -9,12 +9,12 @@ from werkzeug.routing import Map, PathConverter
 
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
-from interfaces.web.upload_parts import arriving_pieces, parts_of, sent_file, take_field
+from interfaces.web.upload_parts import arriving_pieces, form_fields, sent_file
 from retrieval.jobs.uploads import Upload
 from retrieval.reading import KINDS
 from schemas.access.callers import current
 from schemas.contracts.jobs import MAX_FILES, Uploaded
-from schemas.errors import InvalidInputError, PayloadTooLargeError
+from schemas.errors import InvalidInputError
 from schemas.where import EVERYTHING
 from schemas.wire.jobs import COMPARISON, JOBS_PAGE, UPLOAD_ARGUMENTS, compared, job_answer, jobs_page, uploaded, wanted
 from schemas.wire.stored_documents import (
@@ -32,9 +32,8 @@ from wrapper.web.request_parts import arguments, arguments_beside, body, store, 
 from wrapper.web.responses import respond
 from wrapper.web.route_table import declare
 
-FILE = "file"
 FILE_NAME = "X-Filename"
-FIELDS = tuple(UPLOAD_ARGUMENTS.load_fields)
+MAX_PARTS = MAX_FILES + len(UPLOAD_ARGUMENTS.load_fields)
 
 
 class AnyId(PathConverter):
@@ -55,7 +54,7 @@ blueprint = Blueprint("stored_documents", __name__, url_prefix="/api")
 def upload() -> Response:
     asker = current_request.asker()
     with layers().uploads.begin(asker=asker) as arriving:
-        fields = _take_parts(arriving) if request.mimetype == MULTIPART else _take_body(arriving)
+        fields = form_fields(arriving.take, MAX_PARTS) if request.mimetype == MULTIPART else _take_body(arriving)
         asked = wanted(arguments_beside(fields), layers().rag_store.collection)
         store().reach.check_adding(asked.collection)
         written = store().writing.once(
@@ -127,25 +126,6 @@ def _media_type(kind: str | None) -> str:
     """Return the media type of files of a kind; source code has many."""
     types = {each.name: each.media_types[0] for each in KINDS} | {"code": "text/plain"}
     return types.get(kind or "", "application/octet-stream")
-
-
-def _take_parts(arriving: Upload) -> dict[str, str]:
-    """Take the files of a form and return its fields."""
-    fields: dict[str, str] = {}
-    boundary = request.mimetype_params.get("boundary", "")
-    for number, part in enumerate(parts_of(arriving_pieces(), boundary, most=MAX_FILES + len(FIELDS)), start=1):
-        try:
-            if part.file_name is None:
-                take_field(fields, part)
-            elif part.name != FILE:
-                sentence = f"The part '{part.name[:100]}' is a file: files are parts named '{FILE}'"
-                raise InvalidInputError(sentence, code="invalid_field", field=FILE)
-            else:
-                arriving.take(part.file_name, part.media_type, part.pieces)
-        except PayloadTooLargeError as error:
-            error.details |= {"field": FILE, "part": number}
-            raise
-    return fields
 
 
 def _take_body(arriving: Upload) -> dict[str, str]:

@@ -3,11 +3,11 @@ memory, and a file as an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from flask import Response, send_file
+from flask import Response, request, send_file
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.sansio.multipart import NEED_DATA, Data, Epilogue, Event, Field, File, MultipartDecoder
 
@@ -16,6 +16,7 @@ from schemas.errors import InvalidInputError, PayloadTooLargeError
 from wrapper.web.bodies import body_chunks, bounded
 from wrapper.web.request_parts import store
 
+FILE = "file"
 MAX_FIELD_BYTES = 256 << 10
 MAX_BUFFERED_BYTES = 1 << 20
 """The most that is held of a body: the head of a part, or what might be the beginning of a boundary."""
@@ -40,7 +41,27 @@ def arriving_pieces() -> Iterator[bytes]:
         yield piece
 
 
-def take_field(fields: dict[str, str], part: Part) -> None:
+def form_fields(take: Callable[[str, str, Iterable[bytes]], None], most: int) -> dict[str, str]:
+    """Return the fields of the request's form, of which (name, media type, pieces) of each file are taken. Raises
+    InvalidInputError, and PayloadTooLargeError for more than `most` parts, which says in which part it was."""
+    fields: dict[str, str] = {}
+    parts = parts_of(arriving_pieces(), request.mimetype_params.get("boundary", ""), most=most)
+    for number, part in enumerate(parts, start=1):
+        try:
+            if part.file_name is None:
+                _take_field(fields, part)
+            elif part.name != FILE:
+                sentence = f"The part '{part.name[:100]}' is a file: files are parts named '{FILE}'"
+                raise InvalidInputError(sentence, code="invalid_field", field=FILE)
+            else:
+                take(part.file_name, part.media_type, part.pieces)
+        except PayloadTooLargeError as error:
+            error.details |= {"field": FILE, "part": number}
+            raise
+    return fields
+
+
+def _take_field(fields: dict[str, str], part: Part) -> None:
     """Add a field of a form. Raises InvalidInputError for one that is there already, too long or not UTF-8."""
     name = part.name[:100]
     if part.name in fields:

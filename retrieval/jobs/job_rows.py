@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Any
@@ -111,29 +111,24 @@ def with_files(transaction: Transaction, job: Job) -> Job:
     return replace(job, files=tuple(FILES.rows(transaction, having(job_id=job.id))))
 
 
-def file_row(file: SpooledFile, collection: str, collection_id: str | None) -> dict[str, Any]:
-    """Return the columns of a file that waits to go into a collection, whose id is None while it does not exist.
-    `place` tells which document it becomes: of two files of one document the earlier one goes first."""
+def insert_file(
+    transaction: Transaction, job_id: str, file: SpooledFile, collection: str, collection_id: str | None
+) -> None:
+    """Store a file that waits to go into a collection, whose id is None while it does not exist. `place` tells which
+    document it becomes: of two files of one document the earlier one goes first."""
     source = file.source or file.name
     where = collection if file.file_id is None else collection_id
     max_tokens, overlap_tokens = file.windows or (None, 0)
-    return {
-        "number": file.number,
-        "name": file.name,
-        "media_type": file.media_type,
-        "size_bytes": file.size_bytes,
-        "status": QUEUED,
-        "chunks_done": 0,
-        "warnings": (),
-        "begun": 0,
-        "collection_id": collection_id,
-        "file_id": file.file_id,
-        "source": source,
-        "metadata": file.metadata,
-        "max_tokens": max_tokens,
-        "overlap_tokens": overlap_tokens,
-        "place": hashlib.sha256(f"{where}\0{document_id(source)}".encode()).hexdigest()[:40],
-    }
+    waiting = JobFile(
+        *(file.number, file.name, file.media_type, file.size_bytes, QUEUED, source),
+        file_id=file.file_id,
+        collection_id=collection_id,
+        metadata=file.metadata,
+        max_tokens=max_tokens,
+        overlap_tokens=overlap_tokens,
+    )
+    place = hashlib.sha256(f"{where}\0{document_id(source)}".encode()).hexdigest()[:40]
+    FILES.insert(transaction, job_id=job_id, **asdict(waiting), begun=0, place=place)
 
 
 def forget(transaction: Transaction, jobs: Condition) -> int:

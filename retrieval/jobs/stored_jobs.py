@@ -12,8 +12,8 @@ from retrieval.jobs.job_rows import (
     FILES,
     JOBS,
     STEPS,
-    file_row,
     forget,
+    insert_file,
     seen_job,
     take_out,
     unfold_attachments,
@@ -122,7 +122,7 @@ class StoredJobs(Part):
                 created_at_ms=self._now_ms(),
             )
             for each in files:
-                FILES.insert(transaction, job_id=job_id, **file_row(each, wanted.collection, collection_id))
+                insert_file(transaction, job_id, each, wanted.collection, collection_id)
 
         self._database.commit(operation)
 
