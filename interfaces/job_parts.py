@@ -54,20 +54,20 @@ class JobParts:
     store_facts: VectorStoreFacts
 
 
+@dataclass(frozen=True, slots=True)
 class RecordedFiles:
     """Records the files of jobs in the audit log, each with the key that the upload came with."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    recorder: Recorder
 
     def check(self, job: Job) -> None:
         """Raise AuditUnwritableError when there is no room for the line of a file."""
-        self._recorder.check(_STORING, Noted(names=[job.wanted.collection]))
+        self.recorder.check(_STORING, Noted(names=[job.wanted.collection]))
 
     def stored(self, job: Job, chunks: int) -> None:
         """Record a file. Raises NotRecordedError when there is no room for its line."""
         noted = Noted(names=[job.wanted.collection], count=chunks, is_recordable=True)
-        self._recorder.record(_STORING, noted, current(), CREATED)
+        self.recorder.record(_STORING, noted, current(), CREATED)
 
 
 def open_jobs(

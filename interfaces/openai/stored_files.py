@@ -72,8 +72,7 @@ def page(collection: Collection, asked: Mapping[str, Any]) -> tuple[list[StoreFi
 def one(collection: Collection, file_id: str) -> tuple[StoreFile, Document | None]:
     """Return (a file of a store; if it is stored, the first chunk of its document). Raises StoreFileNotFoundError."""
     last = layers().jobs.last(collection.id, file_id, asker=current_request.asker())
-    told = None if last is None else of_job(collection, last, last.files[0])
-    document = None
+    told, document = next((of_job(collection, job, job.files[0]) for job in last), None), None
     if told is None or told.status in (COMPLETED, CANCELLED):  # what is cancelled leaves what is stored
         document = document_of(collection, file_id)
     if document is not None:
@@ -151,7 +150,7 @@ def of_job(collection: Collection, job: Job, file: JobFile) -> StoreFile:
 
 def _unstored(collection: Collection) -> list[StoreFile]:
     """Return the files that are on their way or failed."""
-    attached = layers().jobs.unstored(collection.id, asker=current_request.asker())
+    attached = layers().jobs.last(collection.id, asker=current_request.asker())
     found = [of_job(collection, each, each.files[0]) for each in attached]
     stored = {
         _id_of(each)

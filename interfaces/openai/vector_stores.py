@@ -40,7 +40,6 @@ from wrapper.writing import WriteOptions
 
 LISTING = "vector_stores"
 MAX_NAME_CHARACTERS = 100
-TRIES = 5
 WHEN_MADE = dict.fromkeys(("description", "file_ids", "chunking_strategy"), "where a store is made")
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9._-]+|\.{2,}")
 
@@ -159,16 +158,13 @@ def _made(name: str | None) -> Collection:
     embedding = cast(EmbeddingProvider, layers().connections.open("default", "embedding"))
     metadata = text_collection_metadata(embedding)
     wanted = _collection_name(name)
-    for attempt in range(TRIES):
-        tried = wanted if wanted is not None and attempt == 0 else f"{wanted or 'store'}-{secrets.token_hex(4)}"
-        tried = _within_reach(tried)
-        try:
-            store().create_collection(tried, metadata, "cosine")
-        except ConflictError:
-            if attempt == TRIES - 1:
-                raise
-        else:
-            break
+    another = _within_reach(f"{wanted or 'store'}-{secrets.token_hex(8)}")
+    tried = another if wanted is None else _within_reach(wanted)
+    try:
+        store().create_collection(tried, metadata, "cosine")
+    except ConflictError:
+        tried = another
+        store().create_collection(tried, metadata, "cosine")
     return store().collection(tried)
 
 

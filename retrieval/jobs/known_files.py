@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 from providers.base import SupportsMetadataFiltering
@@ -23,13 +24,13 @@ FILES_AT_ONCE = 100
 """The files of one query, each of which may be stored under several ids."""
 
 
+@dataclass(frozen=True, slots=True)
 class KnownFiles:
     """Compares files with what is stored; usable by several threads. An upload may have files of `max_file_bytes`."""
 
-    def __init__(self, texts: TextCollections, settings: RetrievalSettings, *, max_file_bytes: int) -> None:
-        self._texts = texts
-        self._settings = settings
-        self._max_file_bytes = max_file_bytes
+    texts: TextCollections
+    settings: RetrievalSettings
+    max_file_bytes: int
 
     def compare(self, collection: str, files: Sequence[FileToCompare], metadata: Metadata) -> ComparedFiles:
         """Return which of the files an upload with this metadata would store for the first time, or again.
@@ -37,21 +38,21 @@ class KnownFiles:
         Unchanged is a document of the same bytes, split and embedded as the service does it now. Raises
         EmbeddingFailureError when the collection's connection cannot be opened, and what the store raises.
         """
-        embedding = self._texts.embedding(collection)
-        label = chunking_of(self._settings, embedding).label
+        embedding = self.texts.embedding(collection)
+        label = chunking_of(self.settings, embedding).label
         as_now = {"chunking": label, "embedding_model": embedding.model, "given": fingerprint_of(metadata)}
-        result = ComparedFiles(collection, self._max_file_bytes)
+        result = ComparedFiles(collection, self.max_file_bytes)
         try:
             for some in batches(files, FILES_AT_ONCE):
                 self._compare(collection, some, as_now, result)
         except CollectionNotFoundError:
-            return ComparedFiles(collection, self._max_file_bytes, missing=[each.name for each in files])
+            return ComparedFiles(collection, self.max_file_bytes, missing=[each.name for each in files])
         return result
 
     def _compare(
         self, collection: str, files: Sequence[FileToCompare], as_now: Metadata, result: ComparedFiles
     ) -> None:
-        reads = self._texts.corpus.open().able(SupportsMetadataFiltering)
+        reads = self.texts.corpus.open().able(SupportsMetadataFiltering)
 
         def count(names: Iterable[str]) -> int:
             ids = tuple(id for name in names for id in ids_of[name])

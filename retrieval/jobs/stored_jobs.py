@@ -57,7 +57,7 @@ _DUE = (
 )
 """The number of the file of a job that is due and waits for no earlier one of the same document: the first of those
 that were tried least, and at which the service ended least."""
-_STORED = f"(f.status IN ('{DONE}', '{UNCHANGED}') AND f.chunks > 0)"
+_NOT_STORED = f" AND NOT (f.status IN ('{DONE}', '{UNCHANGED}') AND f.chunks > 0)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,16 +277,25 @@ class StoredJobs(Part):
             )
         return [orjson.loads(wanted)["collection"] for (wanted,) in rows]
 
-    def unstored(self, collection_id: str, *, asker: Asker) -> list[Job]:
-        """Return the last job of each kept file that a collection has not stored, with this file alone, in the order
-        in which they were attached, as far as the asker sees the jobs. What is stored is told by the collection itself,
-        whatever became of its documents since."""
-        return self._last(collection_id, None, f"NOT {_STORED}", asker)
-
-    def last(self, collection_id: str, file_id: str, *, asker: Asker) -> Job | None:
-        """Return the last job of a kept file, with this file alone, None when it is forgotten or the asker does not see
-        it."""
-        return next(iter(self._last(collection_id, file_id, "1 = 1", asker)), None)
+    def last(self, collection_id: str, file_id: str | None = None, *, asker: Asker) -> list[Job]:
+        """Return the last job of a kept file that went into a collection, with this file alone, and without a `file_id`
+        that of each file which the collection has not stored, in the order in which they were attached; as far as the
+        asker sees the jobs. What is stored is told by the collection itself, whatever became of its documents since."""
+        seen, owners = asker.seen()
+        of_file, named = ("", ()) if file_id is None else (" AND g.file_id = ?", (file_id,))
+        columns = [*(f"j.{name}" for name in JOBS.columns), *(f"f.{name}" for name in FILES.columns)]
+        with self._database.read() as transaction:
+            # The last job of each file is looked for once, however often the file was attached.
+            rows = transaction.rows(
+                f"SELECT {', '.join(columns)} FROM job_files f JOIN jobs j ON j.id = f.job_id "
+                "JOIN (SELECT g.file_id AS file_id, MAX(k.number) AS latest FROM job_files g "
+                f"JOIN jobs k ON k.id = g.job_id WHERE g.collection_id = ?{of_file} GROUP BY g.file_id) l "
+                "ON l.file_id = f.file_id AND l.latest = j.number WHERE f.collection_id = ? "
+                f"AND {seen}{_NOT_STORED if file_id is None else ''} ORDER BY j.number, f.number",
+                (collection_id, *named, collection_id, *owners),
+            )
+        width = len(JOBS.columns)
+        return [replace(JOBS.made(row[:width]), files=(FILES.made(row[width:]),)) for row in rows]
 
     def take_back(self, file_id: str, collection_id: str | None = None, *, asker: Asker) -> list[tuple[str, int]]:
         """Take a kept file out of the jobs that the asker sees, those for one collection or all, also of one under way,
@@ -335,23 +344,6 @@ class StoredJobs(Part):
 
     def _end(self, transaction: Transaction, job_id: str, status: str) -> None:
         JOBS.update(transaction, having(id=job_id, status=WAITING), status=status, finished_at_ms=self._now_ms())
-
-    def _last(self, collection_id: str, file_id: str | None, condition: str, asker: Asker) -> list[Job]:
-        seen, owners = asker.seen()
-        of_file, named = ("", ()) if file_id is None else (" AND g.file_id = ?", (file_id,))
-        columns = [*(f"j.{name}" for name in JOBS.columns), *(f"f.{name}" for name in FILES.columns)]
-        with self._database.read() as transaction:
-            # The last job of each file is looked for once, however often the file was attached.
-            rows = transaction.rows(
-                f"SELECT {', '.join(columns)} FROM job_files f JOIN jobs j ON j.id = f.job_id "
-                "JOIN (SELECT g.file_id AS file_id, MAX(k.number) AS latest FROM job_files g "
-                f"JOIN jobs k ON k.id = g.job_id WHERE g.collection_id = ?{of_file} GROUP BY g.file_id) l "
-                "ON l.file_id = f.file_id AND l.latest = j.number "
-                f"WHERE f.collection_id = ? AND {seen} AND {condition} ORDER BY j.number, f.number",
-                (collection_id, *named, collection_id, *owners),
-            )
-        width = len(JOBS.columns)
-        return [replace(JOBS.made(row[:width]), files=(FILES.made(row[width:]),)) for row in rows]
 
     def _room(self, transaction: Transaction, owner: str) -> Room:
         limits, own_most = self._limits, self._limits.jobs_of(owner)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import IO, Any
 
 import orjson
@@ -34,6 +35,7 @@ class WorkerTimeoutError(WorkerEndedError):
     """The process took too long, and was ended."""
 
 
+@dataclass(eq=False)
 class WorkerProcess:
     """`python` with these arguments, started with the first question; threads wait for their turn.
 
@@ -42,28 +44,18 @@ class WorkerProcess:
     sentences. `clock` returns seconds.
     """
 
-    def __init__(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        is_apart: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._name = name
-        self._arguments = arguments
-        self._env = env
-        self._cwd = cwd
-        self._is_apart = is_apart
-        self._clock = clock
-        self._turn = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._owner = 0
-        self._opening = b""
-        self._used_at = clock()
-        self._is_closed = False
+    name: str
+    arguments: Sequence[str]
+    env: Mapping[str, str] | None = None
+    cwd: str | None = None
+    is_apart: bool = False
+    clock: Callable[[], float] = time.monotonic
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _owner: int = field(default=0, init=False)
+    _opening: bytes = field(default=b"", init=False)
+    _used_at: float = field(default=0.0, init=False)
+    _is_closed: bool = field(default=False, init=False)
 
     @property
     def pid(self) -> int | None:
@@ -100,18 +92,18 @@ class WorkerProcess:
             except (OSError, EOFError) as error:
                 self._end()
                 if is_late.is_set():
-                    raise WorkerTimeoutError(f"{self._name} took more than {seconds:g} s") from error
-                raise WorkerEndedError(f"{self._name} ended") from error
+                    raise WorkerTimeoutError(f"{self.name} took more than {seconds:g} s") from error
+                raise WorkerEndedError(f"{self.name} ended") from error
             finally:
                 watchdog.cancel()
-                self._used_at = self._clock()
+                self._used_at = self.clock()
         return orjson.loads(answer), more
 
     def rest(self) -> None:
         """End the process when it was not needed for a while."""
         if self._process is not None and self._turn.acquire(blocking=False):
             try:
-                if self._clock() - self._used_at >= IDLE_SECONDS:
+                if self.clock() - self._used_at >= IDLE_SECONDS:
                     self._end()
             finally:
                 self._turn.release()
@@ -135,13 +127,13 @@ class WorkerProcess:
             raise EOFError
         if self._process is None:
             self._process = process = subprocess.Popen(
-                [sys.executable, *self._arguments],
+                [sys.executable, *self.arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL if self._is_apart else subprocess.PIPE,
-                cwd=self._cwd,
-                env=self._env,
-                start_new_session=self._is_apart,
+                stderr=subprocess.DEVNULL if self.is_apart else subprocess.PIPE,
+                cwd=self.cwd,
+                env=self.env,
+                start_new_session=self.is_apart,
             )
             self._owner, self._opening = os.getpid(), opening
             if process.stderr is not None:
@@ -166,4 +158,4 @@ class WorkerProcess:
     def _log_lines(self, said: IO[bytes]) -> None:
         with suppress(OSError, ValueError), said:
             for line in said:
-                log.warning(f"{self._name} says", line=line.decode(errors="replace").rstrip())
+                log.warning(f"{self.name} says", line=line.decode(errors="replace").rstrip())

@@ -35,7 +35,7 @@ def attached(parts, app, tmp_path):
         return arriving.job_id
 
     def unstored():
-        found = parts.jobs.unstored(parts.collection_id, asker=ANYBODY)
+        found = parts.jobs.last(parts.collection_id, asker=ANYBODY)
         return [(file.file_id, each.status in WAITING, file.status) for each in found for file in each.files]
 
     parts.attach, parts.unstored = attach, unstored
@@ -49,10 +49,10 @@ def count(attached):
 def test_what_is_stored_is_not_told_any_more_and_the_last_job_of_a_file_counts(attached):
     attached.attach(a="Some words.", b="")
     assert attached.unstored() == [("file-a", True, "queued"), ("file-b", True, "queued")]
-    assert attached.jobs.unstored(attached.collection_id, asker=NOBODY) == []
+    assert attached.jobs.last(attached.collection_id, asker=NOBODY) == []
     attached.run()
     assert attached.unstored() == [("file-b", False, "failed")]
-    assert attached.jobs.last(attached.collection_id, "file-a", asker=ANYBODY).files[0].status == "done"
+    assert attached.jobs.last(attached.collection_id, "file-a", asker=ANYBODY)[0].files[0].status == "done"
     assert count(attached) == 1
     attached.attach(b="Other words.")
     assert attached.unstored() == [("file-b", True, "queued")]
@@ -65,10 +65,10 @@ def test_a_file_is_where_its_last_job_is_whoever_attached_it_before(attached):
     attached.attach(b="New words.")
     attached.attach(asker=NOBODY, a="Some words.")
     assert attached.unstored() == [("file-b", True, "queued")]
-    assert attached.jobs.last(attached.collection_id, "file-a", asker=ANYBODY) is None
-    latest = attached.jobs.last(attached.collection_id, "file-a", asker=NOBODY)
+    assert attached.jobs.last(attached.collection_id, "file-a", asker=ANYBODY) == []
+    [latest] = attached.jobs.last(attached.collection_id, "file-a", asker=NOBODY)
     assert latest.files[0].size_bytes == len("Some words.")
-    assert attached.jobs.last(attached.collection_id, "file-c", asker=ANYBODY) is None
+    assert attached.jobs.last(attached.collection_id, "file-c", asker=ANYBODY) == []
 
 
 def test_a_file_that_is_taken_back_is_passed_over_and_those_of_a_collection_that_is_gone(attached):
