@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
@@ -122,7 +123,7 @@ class JobWork:
     stopping: threading.Event
     record: FileRecord
     clock: Callable[[], float] = time.monotonic
-    _vector_cache: VectorCache = field(default_factory=VectorCache)
+    vector_cache: VectorCache = field(default_factory=VectorCache)
 
     def run(self, due: DueFile, embeds: Callable[[], object] = lambda: None) -> tuple[Outcome, float]:
         """Store a file, tell why it failed, or put it aside when the failure may pass, and end its job with the last.
@@ -135,213 +136,207 @@ class JobWork:
         if begun is None:
             return Outcome.NOTHING, 0.0
         job, beginnings = begun
-        file = job.files[0]
+        work, key = _FileWork(self, job, job.files[0], embeds, self.clock()), (job.id, due.number)
         if beginnings > MAX_BEGINNINGS:
             sentence = f"The service ended {MAX_BEGINNINGS} times while it worked on this file"
-            self.jobs.tell(job.id, replace(file, status=FAILED, code=UNREADABLE, message=sentence), lasting=True)
+            work.end(FAILED, code=UNREADABLE, message=sentence)
             told = Outcome.NOTHING, 0.0
         else:
             try:
-                told = self._store(job, _Progress(self.jobs, job.id, file, self.clock, embeds, told_at=self.clock()))
+                told = work.store()
             except StoppedError:
-                self.jobs.put_aside(job.id, file)
-                self._vector_cache.forget((job.id, file.number))
+                self.jobs.put_aside(job.id, job.files[0])
+                self.vector_cache.forget(key)
                 raise
         self.jobs.finish(job.id)
-        if not self.jobs.is_unfinished(job.id, file.number):
-            self.spool.path(job.id, file.number).unlink(missing_ok=True)
-            self._vector_cache.forget((job.id, file.number))
+        if not self.jobs.is_unfinished(*key):
+            self.spool.path(*key).unlink(missing_ok=True)
+            self.vector_cache.forget(key)
         return told
 
-    def _store(self, job: Job, progress: _Progress) -> tuple[Outcome, float]:
+
+@dataclass(slots=True)
+class _FileWork:
+    """The work on one file, which `file` says how far it is; what changes often is told to the database once a second.
+    Why the last try failed stays until this one has ended. It `has_gained` when it embedded what none before it had."""
+
+    of: JobWork
+    job: Job
+    file: JobFile
+    embeds: Callable[[], object]
+    told_at: float
+    has_gained: bool = False
+
+    def store(self) -> tuple[Outcome, float]:
         try:
-            self._check(job)
-            still = partial(self.caller_of, job)
+            self.check()
+            still = partial(self.of.caller_of, self.job)
             with acting_as(still(), still):
-                self._ingest_where_it_is(job, progress)
+                self._ingest_where_it_is()
             return Outcome.STORED, 0.0
         except StoppedError:
             raise
         except RagError as error:
-            self._check(job)  # where it was cancelled meanwhile, its files may be gone
-            return self._failed(job, progress, error)
+            self.check()  # where it was cancelled meanwhile, its files may be gone
+            return self._failed(error)
         except Exception:
-            self._check(job)
-            log.exception("a file of a job failed in a way nobody expected", job=job.id, file=progress.file.name)
-            progress.end(FAILED, code=RagError.code, message="Internal error")
+            self.check()
+            log.exception("a file of a job failed in a way nobody expected", job=self.job.id, file=self.file.name)
+            self.end(FAILED, code=RagError.code, message="Internal error")
             return Outcome.NOTHING, 0.0
 
-    def _failed(self, job: Job, progress: _Progress, error: RagError) -> tuple[Outcome, float]:
-        """Put a file aside whose failure may pass, or tell that it has failed."""
-        tries = 1 if progress.has_gained else progress.file.tries + 1
+    def tell(self, **changes: Any) -> None:
+        self.file = replace(self.file, **changes)
+        self.of.jobs.tell(self.job.id, self.file)
+        self.told_at = self.of.clock()
+
+    def end(self, status: str, **changes: Any) -> None:
+        """Tell the outcome, which survives a loss of power."""
+        ended = replace(self.file, **{"status": status, "code": None, "message": None, **changes})
+        self.of.jobs.tell(self.job.id, ended, lasting=True)
+
+    def check(self) -> None:
+        # No time is left where the work is unwanted, or what it asked was cut off for that.
+        if self.of.stopping.is_set() or not deadlines.seconds_left() or not self.of.jobs.waiting([self.job.id]):
+            raise StoppedError
+
+    def _failed(self, error: RagError) -> tuple[Outcome, float]:
+        """Put the file aside when the failure may pass, or tell that it has failed."""
+        tries = 1 if self.has_gained else self.file.tries + 1
         embedding = isinstance(error, EmbeddingFailureError)
         cause = error.__cause__ if embedding and isinstance(error.__cause__, RagError) else error
         # A connection that has to be changed first does not come back.
         if not isinstance(cause, UnavailableError | DiskFloorError | NotRecordedError):
-            progress.end(FAILED, code=error.code, message=error.message)
+            self.end(FAILED, code=error.code, message=error.message)
             return Outcome.NOTHING, 0.0
         outcome, seconds = _left_alone(error, cause)
         if outcome is Outcome.COLLECTION_WAITS:  # however long, which is no try: it takes writes again by itself
-            tries, pause_seconds = progress.file.tries, seconds
+            tries, pause_seconds = self.file.tries, seconds
         elif tries > len(PAUSES_SECONDS) or (isinstance(error, TextFailedError) and tries >= TEXT_TRIES):
-            progress.end(FAILED, code=error.code, message=error.message)
+            self.end(FAILED, code=error.code, message=error.message)
             return outcome, seconds
         else:
             pause_seconds = PAUSES_SECONDS[tries - 1]
-        log.warning("a file of a job waits", job=job.id, file=progress.file.name, code=error.code, tries=tries)
-        told = replace(progress.file, tries=tries, code=error.code, message=error.message)
-        self.jobs.put_aside(job.id, told, seconds=pause_seconds)
+        log.warning("a file of a job waits", job=self.job.id, file=self.file.name, code=error.code, tries=tries)
+        told = replace(self.file, tries=tries, code=error.code, message=error.message)
+        self.of.jobs.put_aside(self.job.id, told, seconds=pause_seconds)
         return outcome, seconds
 
-    def _ingest_where_it_is(self, job: Job, progress: _Progress) -> None:
-        """Store a file in its collection, whatever that is called by now. Where there was none when an upload came, it
-        is the one that the first of its files finds or makes. Raises what `_ingest` raises."""
-        name, before = job.wanted.collection, None
-        while (place := self._place(job, progress.file, name)) != before:
+    def _ingest_where_it_is(self) -> None:
+        """Store the file in its collection, whatever that is called by now. Where there was none when an upload came,
+        it is the one that the first of its files finds or makes. Raises what `_ingest` raises."""
+        name, before = self.job.wanted.collection, None
+        while (place := self._place(name)) != before:
             before = collection_id, name = place
+            self.job = replace(self.job, wanted=replace(self.job.wanted, collection=name))
             try:
-                self._ingest(replace(job, wanted=replace(job.wanted, collection=name)), progress, collection_id)
+                self._ingest(collection_id)
                 return
             except CollectionNotFoundError as error:  # renamed meanwhile, unless its name is the same
                 failure = error
         raise failure
 
-    def _place(self, job: Job, file: JobFile, name: str) -> tuple[str | None, str]:
-        """Return the id of the collection that a file goes into, None while there is none, and what it is called that
+    def _place(self, name: str) -> tuple[str | None, str]:
+        """Return the id of the collection that the file goes into, None while there is none, and what it is called that
         was called `name`."""
-        collection_id = file.collection_id or self._collection_id(job.id, file.number)
-        if collection_id is None and (found := self.texts.id_of(name)) is not None:
-            self.jobs.follow(job.id, found)
-            collection_id = self._collection_id(job.id, file.number)
-        return collection_id, name if collection_id is None else self.texts.name_now(collection_id, name)
+        collection_id = self._collection_id()
+        if collection_id is None and (found := self.of.texts.id_of(name)) is not None:
+            self.of.jobs.follow(self.job.id, found)
+            collection_id = self._collection_id()
+        return collection_id, name if collection_id is None else self.of.texts.name_now(collection_id, name)
 
-    def _create(self, job: Job, file: JobFile, make: Callable[[], CollectionInfo]) -> CollectionInfo:
+    def _create(self, make: Callable[[], CollectionInfo]) -> CollectionInfo:
         """Make the collection of a job whose first file is to be stored."""
-        if self._collection_id(job.id, file.number) is not None:  # another file made it, and it has gone since
-            raise CollectionNotFoundError(job.wanted.collection)
+        if self._collection_id() is not None:  # another file made it, and it has gone since
+            raise CollectionNotFoundError(self.job.wanted.collection)
         made = make()
         if made.id is not None:
-            self.jobs.follow(job.id, made.id)
+            self.of.jobs.follow(self.job.id, made.id)
         return made
 
-    def _ingest(self, job: Job, progress: _Progress, collection_id: str | None) -> None:
-        """Store a file as its document and tell the outcome. Raises RagError with the reason when that fails."""
-        wanted, file = job.wanted, progress.file
-        self.record.check(job)
-        path = self.spool.path(job.id, file.number)
+    def _collection_id(self) -> str | None:
+        file = self.file if self.file.collection_id else self.of.jobs.file(self.job.id, self.file.number)
+        return None if file is None else file.collection_id
+
+    def _ingest(self, collection_id: str | None) -> None:
+        """Store the file as its document and tell the outcome. Raises RagError with the reason when that fails."""
+        job, file, wanted = self.job, self.file, self.job.wanted
+        self.of.record.check(job)
+        path = self.of.spool.path(job.id, file.number)
         metadata = {**wanted.metadata, **file.metadata}
         kind = kind_of_file(file.name, lambda: path.open("rb"), file.media_type)
         given = GivenFile(file.source, path, kind, metadata=metadata, tags=wanted.tags)
-        is_records = given.kind.is_records and file.file_id is None  # a kept file is one document, or none
-        if not is_records:
-            progress.file = replace(progress.file, document_id=document_id(given.source))
-        writer = self.texts.writer(
-            *(wanted.collection, partial(self._vectors, job, progress), collection_id),
-            create=partial(self._create, job, file),
-        )
-        if is_records:
-            self._ingest_records(job, progress, writer, given)
+        writer = self.of.texts.writer(wanted.collection, self._vectors, collection_id, create=self._create)
+        if kind.is_records and file.file_id is None:  # a kept file is one document, or none
+            self._ingest_records(writer, given, path)
             return
+        self.file = replace(file, document_id=document_id(given.source))
         if wanted.on_conflict == SKIP and any(True for _ in writer.documents(given.where)):
-            progress.end(UNCHANGED, warnings=("A document of this name is stored already, and stays as it is",))
+            self.end(UNCHANGED, warnings=("A document of this name is stored already, and stays as it is",))
             return
-        chunking = chunking_of(self.settings, writer.embedding)
+        chunking = chunking_of(self.of.settings, writer.embedding)
         if file.windows is not None:
             chunking = windows_within(chunking, *file.windows)
         done = unchanged(writer, given, chunking)
         if done is None:
-            document = source_document(given, reader=self.reader, chunking=chunking)
+            document = source_document(given, reader=self.of.reader, chunking=chunking)
             if len(document.text) >= LONG_CHARACTERS:
-                document = replace(document, split=partial(self.split, chunking, given.kind.syntax))
-            self._check(job)
-            done = ingest_document(writer, progress.watched(document), advance=progress.advance)
-        if file.file_id is not None and not self.jobs.is_unfinished(job.id, file.number):
+                document = replace(document, split=partial(self.of.split, chunking, kind.syntax))
+            self.check()
+            done = ingest_document(writer, self._watched(document), advance=self._advance)
+        if file.file_id is not None and not self.of.jobs.is_unfinished(job.id, file.number):
             # Taken back meanwhile, and what was stored by then is deleted already.
             writer.delete(given.where)
             raise StoppedError
         info = writer.collection()
         if info is not None and done.chunks:
-            self.originals.keep(path, info.id or info.name, document_id(given.source), given.digest)
+            self.of.originals.keep(path, info.id or info.name, document_id(given.source), given.digest)
         status = UNCHANGED if done.status == STORED_ALREADY else DONE
         # Unchanged files too: a process that was killed may have stored one without recording it.
-        self.record.stored(job, 0 if status == UNCHANGED else done.chunks)
-        progress.end(status, chunks=done.chunks, chunks_done=done.chunks, warnings=tuple(done.warnings))
+        self.of.record.stored(job, 0 if status == UNCHANGED else done.chunks)
+        self.end(status, chunks=done.chunks, chunks_done=done.chunks, warnings=tuple(done.warnings))
 
-    def _ingest_records(self, job: Job, progress: _Progress, writer: CollectionWriter, given: GivenFile) -> None:
-        """Store the records of a file as a document each, and tell the outcome."""
-        path, size_bytes = self.spool.path(job.id, progress.file.number), given.size_bytes
+    def _ingest_records(self, writer: CollectionWriter, given: GivenFile, path: Path) -> None:
+        """Store the records of the file as a document each, and tell the outcome."""
+        size_bytes = given.size_bytes
 
         def wrote() -> None:
-            self._vector_cache.forget((job.id, progress.file.number))
-            self.jobs.goes_on(job.id, progress.file.number)
+            self.of.vector_cache.forget((self.job.id, self.file.number))
+            self.of.jobs.goes_on(self.job.id, self.file.number)
 
         work = RecordFile(
             writer,
             given,
-            keeps=job.wanted.on_conflict == SKIP,
-            check=partial(self._check, job),
+            keeps=self.job.wanted.on_conflict == SKIP,
+            check=self.check,
             wrote=wrote,
-            advance=lambda done_bytes: progress.advance(done_bytes / size_bytes),
+            advance=lambda done_bytes: self._advance(done_bytes / size_bytes),
         )
-        progress.tell(status=EMBEDDING, chunks=count_lines(path))
+        self.tell(status=EMBEDDING, chunks=count_lines(path))
         try:
             with path.open("rb") as lines:
                 work.store(lines)
         finally:  # also of a file that breaks off
             if work.written:
-                self.record.stored(job, work.written)
+                self.of.record.stored(self.job, work.written)
         status = DONE if work.written else UNCHANGED
-        progress.end(status, chunks=work.records, chunks_done=work.records, warnings=work.warnings)
+        self.end(status, chunks=work.records, chunks_done=work.records, warnings=work.warnings)
 
-    def _vectors(self, job: Job, progress: _Progress, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
-        ask = partial(embed_or_name, self.embed, embedding, check=partial(self._check, job))
-        key, tries = (job.id, progress.file.number), progress.file.tries
-        return self._vector_cache.embed(key, embedding, texts, ask, progress.gain, tries=tries)
+    def _vectors(self, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
+        ask = partial(embed_or_name, self.of.embed, embedding, check=self.check)
+        key = self.job.id, self.file.number
+        return self.of.vector_cache.embed(key, embedding, texts, ask, self._gain, tries=self.file.tries)
 
-    def _collection_id(self, job_id: str, number: int) -> str | None:
-        file = self.jobs.file(job_id, number)
-        return None if file is None else file.collection_id
-
-    def _check(self, job: Job) -> None:
-        # No time is left where the work is unwanted, or what it asked was cut off for that.
-        if self.stopping.is_set() or not deadlines.seconds_left() or not self.jobs.waiting([job.id]):
-            raise StoppedError
-
-
-@dataclass(slots=True)
-class _Progress:
-    """How far one file is; what changes often is told to the database once a second. Why the last try failed stays
-    until this one has ended."""
-
-    jobs: StoredJobs
-    job_id: str
-    file: JobFile
-    clock: Callable[[], float]
-    embeds: Callable[[], object]
-    has_gained: bool = False
-    told_at: float = 0.0
-
-    def gain(self) -> None:
-        """Note that this try has embedded what none before it had."""
+    def _gain(self) -> None:
         self.has_gained = True
         self.embeds()
 
-    def tell(self, **changes: Any) -> None:
-        self.file = replace(self.file, **changes)
-        self.jobs.tell(self.job_id, self.file)
-        self.told_at = self.clock()
-
-    def end(self, status: str, **changes: Any) -> None:
-        """Tell the outcome, which survives a loss of power."""
-        ended = replace(self.file, **{"status": status, "code": None, "message": None, **changes})
-        self.jobs.tell(self.job_id, ended, lasting=True)
-
-    def advance(self, part: float) -> None:
+    def _advance(self, part: float) -> None:
         """Tell that this part of the chunks, in [0, 1], is embedded."""
-        if self.clock() - self.told_at >= PROGRESS_SECONDS:
+        if self.of.clock() - self.told_at >= PROGRESS_SECONDS:
             self.tell(chunks_done=round(part * (self.file.chunks or 0)))
 
-    def watched(self, document: SourceDocument) -> SourceDocument:
+    def _watched(self, document: SourceDocument) -> SourceDocument:
         """Return the document such that it tells how many chunks it has as soon as it is split."""
 
         def split(text: str) -> SplitDocument:
