@@ -16,7 +16,6 @@ from interfaces.mcp import streamable as mcp_http
 from interfaces.mcp.tools import mcp_tools
 from interfaces.model_checks import check_models
 from interfaces.openai import chat_completions, files, known_models, vector_stores
-from interfaces.openai import embeddings as embedding_routes
 from interfaces.openai.face import FACE as OPENAI
 from interfaces.tracing.wanted import open_tracing
 from interfaces.web import (
@@ -134,7 +133,7 @@ def mount_faces(app: Flask) -> None:
     for face in (chroma.FACE, chroma.OLD_FACE, dify.FACE, OPENAI):
         speak(app, face)
     of_chroma = (about_server, collections_of_database, records)
-    of_openai = (embedding_routes, known_models, chat_completions, files, vector_stores)
+    of_openai = (known_models, chat_completions, files, vector_stores)
     route_table.register(app, *of_chroma, dify, *of_openai)
 
 

@@ -1,4 +1,5 @@
-"""`/v1/models`: the models that the caller may use, and which connection a client means by the name of one.
+"""`/v1/models`: the models that the caller may use, and which connection a client means by the name of one; and
+`/v1/embeddings`: texts in, vectors out, by any embedding connection.
 
 A model is called by its own name or by the id of its connection. Where several connections of a type have a model of
 one name, it is that of the first; the others go by their connections' ids. `rag` answers from documents by the
@@ -13,15 +14,20 @@ from typing import cast
 
 from flask import Blueprint, Response
 
+from interfaces.openai.face import body_of
 from interfaces.web.current_request import layers
 from providers.chat.base import ChatProvider
-from providers.embeddings.base import EmbeddingProvider
+from providers.embeddings.base import EmbeddingProvider, UnusableVectorError
+from providers.outbound.refusals import RefusedTextsError
+from retrieval.chunking.tokens import token_counter
 from schemas.access.callers import Scope, current
 from schemas.connections import Connection
-from schemas.errors import NotFoundError, RagError
+from schemas.errors import InvalidInputError, NotFoundError, RagError
 from schemas.wire.openai import known_models as wire
+from schemas.wire.openai.embeddings import EMBEDDINGS, embeddings_answer
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
+from wrapper.web.request_parts import change_lane
 from wrapper.web.route_table import declare
 
 RAG = "rag"
@@ -29,7 +35,7 @@ RAG = "rag"
 FROM_DOCUMENTS = f"{RAG}/"
 OWN = "rag-wrapper"
 
-blueprint = Blueprint("openai_models", __name__, url_prefix="/v1/models")
+blueprint = Blueprint("openai_models", __name__, url_prefix="/v1")
 
 
 class ModelNotFoundError(NotFoundError):
@@ -39,13 +45,13 @@ class ModelNotFoundError(NotFoundError):
         super().__init__(f"The model '{name}' does not exist, or is not yours to use", field="model", model=name)
 
 
-@blueprint.get("")
+@blueprint.get("/models")
 @declare(Lane.READ, own_rules=True)
 def list_models() -> Response:
     return json_response(wire.known_models(_models()))
 
 
-@blueprint.get("/<path:model>")
+@blueprint.get("/models/<path:model>")
 @declare(Lane.READ, own_rules=True)
 def show_model(model: str) -> Response:
     known = dict(_models())
@@ -57,6 +63,32 @@ def show_model(model: str) -> Response:
     if model not in known:
         raise ModelNotFoundError(model)
     return json_response(wire.known_model(model, known[model]))
+
+
+@blueprint.post("/embeddings")
+@declare(Lane.EMBEDDING, body=EMBEDDINGS, own_rules=True, exact=True)
+def embed() -> Response:
+    asked = body_of(EMBEDDINGS)
+    model, texts = asked["model"], asked["texts"]
+    connection, provider = embedding_of(model)
+    _check_dimensions(provider.dimension, asked["dimensions"], provider)
+    if layers().connections.address(connection) is not None:
+        change_lane(Lane.SERVICE)
+    try:
+        vectors = layers().embeddings.embed_all(connection.id, texts)
+        has_direction = vectors.any(axis=1)
+        if not has_direction.all():
+            sentence = f"The embedding service '{provider.id}' answered a vector of zeros"
+            raise UnusableVectorError(texts[int(has_direction.argmin())], sentence, provider=provider.id)
+    except RefusedTextsError as error:
+        raise error.moved(texts, field="input") from error
+    except UnusableVectorError as error:
+        raise error.among(texts, field="input") from error
+    _check_dimensions(vectors.shape[1], asked["dimensions"], provider)
+    counts = [token_counter(provider).count(text) for text in texts]
+    most = provider.max_input_tokens
+    cut = [] if most is None else [index for index, count in enumerate(counts) if count > most]
+    return json_response(embeddings_answer(model, vectors, sum(counts), cut, asked["encoding_format"]))
 
 
 def embedding_of(name: str) -> tuple[Connection, EmbeddingProvider]:
@@ -77,6 +109,16 @@ def chat_of(name: str) -> tuple[str | None, bool]:
     if connection_id != name and any(each.id == connection_id for each in _of_kind("llm")):
         return connection_id, True
     return _find(name, "llm").id, False
+
+
+def _check_dimensions(known: int | None, asked: int | None, provider: EmbeddingProvider) -> None:
+    if asked is not None and known is not None and asked != known:
+        raise InvalidInputError(
+            f"'{provider.model}' makes vectors of {known} dimensions, and of no other number",
+            code="invalid_field",
+            field="dimensions",
+            allowed=[known],
+        )
 
 
 def _find(name: str, kind: str) -> Connection:

@@ -27,8 +27,6 @@ from schemas.errors import DiskFloorError
 
 HOME = "home"
 LEAD = "jobs.lock"
-NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
-"""What the system says where a file cannot have another name."""
 COPIED_BYTES = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 INVALID_NAME = "invalid_name"
@@ -172,9 +170,9 @@ class Incoming:
         path = self._folder / str(len(self.files))
         try:
             os.link(kept, path)
-        except OSError as error:
-            if error.errno not in NO_LINKS:
-                raise
+        except FileNotFoundError:
+            raise
+        except OSError:
             with kept.open("rb") as opened:
                 pieces = iter(partial(opened.read, COPIED_BYTES), b"")
                 self.add(described.name, described.media_type, pieces, max_bytes=described.size_bytes)
