@@ -45,7 +45,7 @@ from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.documents.text_document_store import RagStore
 from retrieval.erasing.erasure import Erasure
 from retrieval.erasing.pending import PendingErasures
-from retrieval.jobs.known_files import KnownFiles
+from retrieval.jobs.uploads import KnownFiles
 from retrieval.reembedding import Reembedder
 from retrieval.rules.pipeline import RAGPipeline
 from retrieval.search.answer_cache import AnswerCache
