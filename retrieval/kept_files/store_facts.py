@@ -49,19 +49,15 @@ class VectorStoreFacts(Part):
             known = FACTS.rows(transaction, having(collection_id=tuple(collection_ids)))
         return {each.collection_id: each for each in known}
 
-    def all(self) -> list[StoreFacts]:
-        with self._database.read() as transaction:
-            return FACTS.rows(transaction)
-
     def keep(self, collection_id: str, changes: Mapping[str, Any], *, is_new: bool = False) -> StoreFacts:
         """Change what is known of a collection, which is active now; names as the fields of `StoreFacts`."""
-        now_ms = self._now_ms()
+        now_ms, of_one = self._now_ms(), having(collection_id=collection_id)
         unknown = StoreFacts(collection_id, None, None, {}, None, now_ms if is_new else None, now_ms)
 
         def operation(transaction: Transaction) -> StoreFacts:
-            before = FACTS.first(transaction, having(collection_id=collection_id)) or unknown
+            before = FACTS.first(transaction, of_one) or unknown
             facts = replace(before, last_active_at_ms=now_ms, **changes)
-            FACTS.delete(transaction, having(collection_id=collection_id))
+            FACTS.delete(transaction, of_one)
             FACTS.insert(transaction, **asdict(facts))
             return facts
 
@@ -96,12 +92,12 @@ class VectorStoreFacts(Part):
 
     def sweep(self, known: Collection[str]) -> None:
         """Forget collections that are not among the `known` ids, and places that were passed long ago."""
-        gone = [each.collection_id for each in self.all() if each.collection_id not in known]
         before_ms = self._now_ms() - PASSED_MS
 
         def operation(transaction: Transaction) -> None:
             PLACES.delete(transaction, Condition("passed_at_ms < ?", (before_ms,)))
-            for collection_id in gone:
-                FACTS.delete(transaction, having(collection_id=collection_id))
+            for each in FACTS.rows(transaction):
+                if each.collection_id not in known:
+                    FACTS.delete(transaction, having(collection_id=each.collection_id))
 
         self._database.freely.commit_quickly(operation)

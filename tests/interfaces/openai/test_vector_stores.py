@@ -143,8 +143,8 @@ def test_an_expired_store_is_not_searched_until_it_is_brought_back(app, client, 
     assert client.post(f"{place}/search", json={"query": "x"}).status_code == 200
 
 
-def test_a_sweep_forgets_what_is_gone(facts):
-    kept = {each.collection_id for each in facts.known.all()}
+def test_a_sweep_forgets_what_is_gone(app, facts):
+    kept = {each.id for each in app.extensions["rag.service"].store.collections()}
     facts.known.keep("gone", {})
     facts.known.pass_by("listing", "x", [1, 2])
     facts.known.sweep(kept)
