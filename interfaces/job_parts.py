@@ -81,7 +81,7 @@ def open_jobs(
 ) -> JobParts:
     """Return the parts of a service; nothing runs until the runner is started, which calls `also_tidy` now and then."""
     data_dir = service.settings.data_dir
-    spool, stopping = Spool(data_dir), threading.Event()
+    spool = Spool(data_dir)
     jobs = StoredJobs(service.catalog, spool.home, Limits(settings.jobs_waiting, settings.upload_spool_mb << 20))
     limits = ReadingLimits.of(settings)
     reader = DocumentReader(limits, nice=NICE, processes=PARSERS)
@@ -117,16 +117,10 @@ def open_jobs(
         embed=embed,
         split=split,
         caller_of=partial(caller_of_job, authentication),
-        stopping=stopping,
+        stopping=threading.Event(),
         record=RecordedFiles(service.recorder),
     )
-    runner = JobRunner(
-        *(jobs, spool, work),
-        connections_of=texts.versions_of,
-        workers=(background, splitting, reader),
-        stopping=stopping,
-        tidy=tidy,
-    )
+    runner = JobRunner(work, connections_of=texts.versions_of, workers=(background, splitting, reader), tidy=tidy)
     uploads = Uploads(
         *(jobs, spool),
         max_file_bytes=settings.upload_file_mb << 20,

@@ -14,8 +14,6 @@ import structlog
 from providers.outbound import deadlines
 from retrieval.jobs.background_helper import BackgroundHelper
 from retrieval.jobs.ingesting import PAUSES_SECONDS, JobWork, Outcome, StoppedError
-from retrieval.jobs.spool import Spool
-from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import DocumentReader
 from schemas.access.callers import SERVICE, acting_as
 from schemas.contracts.jobs import DueFile, Place
@@ -67,22 +65,16 @@ class JobRunner:
 
     def __init__(
         self,
-        jobs: StoredJobs,
-        spool: Spool,
         work: JobWork,
         *,
         connections_of: ConnectionsOf,
         workers: Sequence[BackgroundHelper | DocumentReader],
-        stopping: threading.Event,
         tidy: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._jobs = jobs
-        self._spool = spool
-        self._work = work
+        self._work, self._jobs, self._spool, self._stopping = work, work.jobs, work.spool, work.stopping
         self._connections_of = connections_of
         self._workers = workers
-        self._stopping = stopping
         self._tidy = tidy
         self._clock = clock
         self._tidied_at = float("-inf")

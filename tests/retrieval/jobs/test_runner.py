@@ -35,10 +35,9 @@ def runner(parts):
 
     parts.embed = embed
     runner = JobRunner(
-        *(parts.jobs, parts.spool, parts.work),
+        parts.work,
         connections_of=lambda places: {each: (each[1], str(each[1] in parts.changed)) for each in places},
         workers=[SimpleNamespace(rest=lambda: None, close=lambda: None)],
-        stopping=parts.stopping,
         tidy=lambda: parts.tidied.append(parts.seconds),
         clock=lambda: parts.seconds,
     )
