@@ -18,7 +18,6 @@ from uuid import UUID
 from marshmallow import Schema
 
 from interfaces.web.current_request import layers
-from schemas.contracts.vector_stores import StoreExpiredError
 from schemas.errors import CollectionNotFoundError, InvalidInputError, NotFoundError
 from schemas.field_names import Names, Unknown, check_names, names_of
 from schemas.names import check_collection_name
@@ -88,7 +87,7 @@ def collection_of(store_id: str) -> Stored:
 def active_collection_of(store_id: str) -> Stored:
     """Return the same and note that the store is active. Raises StoreExpiredError for one whose time has passed."""
     collection = collection_of(store_id)
-    _note_active(collection, store_id)
+    layers().store_facts.note_active(collection.id, store_id)
     return collection
 
 
@@ -96,15 +95,7 @@ def note_active(names: Sequence[str]) -> None:
     """Note that the stores are active which the caller's collections of these names are. Raises StoreExpiredError for
     the first whose time has passed."""
     for each in store().collections_named(names):
-        _note_active(each, store_id(each))
-
-
-def _note_active(collection: Stored, store_id: str) -> None:
-    known = layers().store_facts
-    for facts in known.of_collections([collection.id]).values():
-        if known.has_expired(facts):
-            raise StoreExpiredError(store_id)
-        known.touch(facts)
+        layers().store_facts.note_active(each.id, store_id(each))
 
 
 def page_of(

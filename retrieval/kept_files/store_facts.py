@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from schemas.contracts.vector_stores import StoreFacts
+from schemas.contracts.vector_stores import StoreExpiredError, StoreFacts
 from schemas.shared_database import Database, Transaction
 from schemas.storage.small_tables import Condition, Part, Table, having
 
@@ -63,10 +63,13 @@ class VectorStoreFacts(Part):
 
         return self._database.commit(operation)
 
-    def touch(self, facts: StoreFacts) -> None:
-        """Note that a store is active now, to the minute."""
-        now_ms, of_one = self._now_ms(), having(collection_id=facts.collection_id)
-        if now_ms - facts.last_active_at_ms >= ACTIVE_MS:
+    def note_active(self, collection_id: str, store_id: str) -> None:
+        """Note that a store is active now, to the minute. Raises StoreExpiredError for one whose time has passed."""
+        now_ms, of_one = self._now_ms(), having(collection_id=collection_id)
+        facts = self.of_collections([collection_id]).get(collection_id)
+        if self.has_expired(facts):
+            raise StoreExpiredError(store_id)
+        if facts is not None and now_ms - facts.last_active_at_ms >= ACTIVE_MS:
             self._database.freely.commit_quickly(
                 lambda transaction: FACTS.update(transaction, of_one, last_active_at_ms=now_ms)
             )
