@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import orjson
 
@@ -67,12 +68,6 @@ class Limits:
 
     jobs: int = 1_000
     spool_bytes: int = 4 << 30
-
-    def jobs_of(self, owner: str) -> int:
-        return self.jobs if owner == OPEN else max(1, self.jobs // 2)
-
-    def spool_bytes_of(self, owner: str) -> int:
-        return self.spool_bytes if owner == OPEN else self.spool_bytes // 2
 
 
 class StoredJobs(Part):
@@ -138,10 +133,7 @@ class StoredJobs(Part):
 
     def follow(self, job_id: str, collection_id: str) -> None:
         """Have the files of a job go into the collection of this id, unless they go into one already."""
-        without_one = having(job_id=job_id, collection_id=None)
-        self._database.freely.commit(
-            lambda transaction: FILES.update(transaction, without_one, collection_id=collection_id)
-        )
+        self._update(having(job_id=job_id, collection_id=None), collection_id=collection_id)
 
     def page(
         self, *, asker: Asker, status: str | None = None, limit: int, cursor: str | None = None
@@ -212,8 +204,7 @@ class StoredJobs(Part):
 
     def goes_on(self, job_id: str, number: int) -> None:
         """Have the work on a file not count as begun: if it ends with the process, nothing is wrong with the file."""
-        key = having(job_id=job_id, number=number)
-        self._database.freely.commit_quickly(lambda transaction: FILES.update(transaction, key, begun=0))
+        self._update(having(job_id=job_id, number=number), lasting=False, begun=0)
 
     def put_aside(self, job_id: str, file: JobFile, *, seconds: float = 0.0) -> None:
         """Have a file, as far as it is, wait for so long before it is worked on again. The work on it has ended in
@@ -222,19 +213,13 @@ class StoredJobs(Part):
         waits = {"status": QUEUED, "chunks": None, "chunks_done": 0, "begun": 0}
         told = {"code": file.code, "message": file.message, "tries": file.tries}
         due_at_ms = self._now_ms() + round(seconds * 1e3)
-        self._database.freely.commit(
-            lambda transaction: FILES.update(transaction, key, **waits, **told, due_at_ms=due_at_ms)
-        )
+        self._update(key, **waits, **told, due_at_ms=due_at_ms)
 
     def tell(self, job_id: str, file: JobFile, *, lasting: bool = False) -> None:
         """Store how far a file is, with `lasting` so that it survives a loss of power."""
         names = "status", "document_id", "chunks", "chunks_done", "pages", "code", "message"
         told = {each: getattr(file, each) for each in names} | {"warnings": file.warnings[:MAX_WARNINGS]}
-        key = having(job_id=job_id, number=file.number)
-        database = self._database.freely
-        (database.commit if lasting else database.commit_quickly)(
-            lambda transaction: FILES.update(transaction, key, **told)
-        )
+        self._update(having(job_id=job_id, number=file.number), lasting=lasting, **told)
 
     def finish(self, job_id: str) -> None:
         """End a job whose files are all through: `done` when at least one of them is stored."""
@@ -342,11 +327,18 @@ class StoredJobs(Part):
         ended = Condition("finished_at_ms IS NOT NULL AND finished_at_ms < ?", (before_ms,))
         self._database.freely.commit_quickly(lambda transaction: forget(transaction, ended))
 
+    def _update(self, files: Condition, *, lasting: bool = True, **values: Any) -> None:
+        database = self._database.freely
+        (database.commit if lasting else database.commit_quickly)(
+            lambda transaction: FILES.update(transaction, files, **values)
+        )
+
     def _end(self, transaction: Transaction, job_id: str, status: str) -> None:
         JOBS.update(transaction, having(id=job_id, status=WAITING), status=status, finished_at_ms=self._now_ms())
 
     def _room(self, transaction: Transaction, owner: str) -> Room:
-        limits, own_most = self._limits, self._limits.jobs_of(owner)
+        limits, share = self._limits, 1 if owner == OPEN else 2
+        own_most = max(1, limits.jobs // share)
         jobs, size = self._waiting(transaction, EVERY_ROW)
         own_jobs, own_size = self._waiting(transaction, having(owner=owner))
         if jobs >= limits.jobs:
@@ -354,7 +346,7 @@ class StoredJobs(Part):
         if own_jobs >= own_most:
             sentence = f"Of one owner's jobs at most {own_most} wait: send this when some of them have ended"
             raise OwnJobsFullError(sentence, limit="jobs_waiting")
-        room, own = limits.spool_bytes - size, limits.spool_bytes_of(owner)
+        room, own = limits.spool_bytes - size, limits.spool_bytes // share
         # One upload is never too large for its owner alone.
         return Room(room, own - own_size if own_jobs else room, own)
 
