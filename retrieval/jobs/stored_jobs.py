@@ -210,10 +210,9 @@ class StoredJobs(Part):
         """Have a file, as far as it is, wait for so long before it is worked on again. The work on it has ended in
         order, so that it does not count as begun."""
         key = having(job_id=job_id, number=file.number, status=UNFINISHED)
-        waits = {"status": QUEUED, "chunks": None, "chunks_done": 0, "begun": 0}
-        told = {"code": file.code, "message": file.message, "tries": file.tries}
+        told: dict[str, Any] = {"code": file.code, "message": file.message, "tries": file.tries}
         due_at_ms = self._now_ms() + round(seconds * 1e3)
-        self._update(key, **waits, **told, due_at_ms=due_at_ms)
+        self._update(key, status=QUEUED, chunks=None, chunks_done=0, begun=0, due_at_ms=due_at_ms, **told)
 
     def tell(self, job_id: str, file: JobFile, *, lasting: bool = False) -> None:
         """Store how far a file is, with `lasting` so that it survives a loss of power."""
