@@ -32,7 +32,7 @@ from schemas.records import Vector
 from schemas.settings import RetrievalSettings
 from wrapper.access.authentication import Authentication
 from wrapper.audit.noted import Noted
-from wrapper.audit.recording import JOB, Asked, Recorder
+from wrapper.audit.recording import JOB, Asked
 from wrapper.service import Service
 
 NICE, PARSERS = 10, 2
@@ -52,22 +52,6 @@ class JobParts:
     background: BackgroundHelper
     kept_files: KeptFiles
     store_facts: VectorStoreFacts
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedFiles:
-    """Records the files of jobs in the audit log, each with the key that the upload came with."""
-
-    recorder: Recorder
-
-    def check(self, job: Job) -> None:
-        """Raise AuditUnwritableError when there is no room for the line of a file."""
-        self.recorder.check(_STORING, Noted(names=[job.wanted.collection]))
-
-    def stored(self, job: Job, chunks: int) -> None:
-        """Record a file. Raises NotRecordedError when there is no room for its line."""
-        noted = Noted(names=[job.wanted.collection], count=chunks, is_recordable=True)
-        self.recorder.record(_STORING, noted, current(), CREATED)
 
 
 def open_jobs(
@@ -97,6 +81,14 @@ def open_jobs(
     def split(chunking: Chunking, syntax: Syntax, text: str) -> SplitDocument:
         return (background if _is_local(chunking.embedding) else splitting).split(chunking, syntax, text)
 
+    def check_record(job: Job) -> None:
+        service.recorder.check(_STORING, Noted(names=[job.wanted.collection]))
+
+    def record(job: Job, chunks: int) -> None:
+        """Record a file in the audit log, with the key that the upload came with."""
+        noted = Noted(names=[job.wanted.collection], count=chunks, is_recordable=True)
+        service.recorder.record(_STORING, noted, current(), CREATED)
+
     facts = VectorStoreFacts(service.catalog)
     kept_files = KeptFiles(
         service.catalog,
@@ -118,7 +110,8 @@ def open_jobs(
         split=split,
         caller_of=partial(caller_of_job, authentication),
         stopping=threading.Event(),
-        record=RecordedFiles(service.recorder),
+        check_record=check_record,
+        record=record,
     )
     runner = JobRunner(work, connections_of=texts.versions_of, workers=(background, splitting, reader), tidy=tidy)
     uploads = Uploads(

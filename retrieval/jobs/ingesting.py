@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
@@ -76,16 +76,6 @@ CallerOf = Callable[[Job], Caller]
 Split = Callable[[Chunking, Syntax, str], SplitDocument]
 
 
-class FileRecord(Protocol):
-    """Where it is recorded which files of jobs were stored."""
-
-    def check(self, job: Job) -> None:
-        """Raise RagError when a file could not be recorded now, which must then not be stored."""
-
-    def stored(self, job: Job, chunks: int) -> None:
-        """Record a file of which so many chunks were written. Raises RagError when that fails."""
-
-
 class StoppedError(Exception):
     """The work is not to go on: the job was cancelled, nobody wants the work on the file, or the service ends."""
 
@@ -105,7 +95,9 @@ class Outcome(Enum):
 class JobWork:
     """Works on files of jobs, in several threads at a time.
 
-    `embed` makes vectors and `split` splits long texts, both beside the questions; `record` is told of each file.
+    `embed` makes vectors and `split` splits long texts, both beside the questions. `record` is told of each file of
+    which so many chunks were written; `check_record` raises RagError when one could not be recorded now, which must
+    then not be stored.
     `caller_of` returns for whom a job works, and raises AccessError when its owner may not write any more; it is asked
     before each call of `embed` and before each write. `stopping` is set when the service ends; what is under way is
     then left to the next start. `clock` returns seconds.
@@ -121,7 +113,8 @@ class JobWork:
     split: Split
     caller_of: CallerOf
     stopping: threading.Event
-    record: FileRecord
+    check_record: Callable[[Job], None]
+    record: Callable[[Job, int], None]
     clock: Callable[[], float] = time.monotonic
     vector_cache: VectorCache = field(default_factory=VectorCache)
 
@@ -261,7 +254,7 @@ class _FileWork:
     def _ingest(self, collection_id: str | None) -> None:
         """Store the file as its document and tell the outcome. Raises RagError with the reason when that fails."""
         job, file, wanted = self.job, self.file, self.job.wanted
-        self.of.record.check(job)
+        self.of.check_record(job)
         path = self.of.spool.path(job.id, file.number)
         metadata = {**wanted.metadata, **file.metadata}
         kind = kind_of_file(file.name, lambda: path.open("rb"), file.media_type)
@@ -293,7 +286,7 @@ class _FileWork:
             self.of.originals.keep(path, info.id or info.name, document_id(given.source), given.digest)
         status = UNCHANGED if done.status == STORED_ALREADY else DONE
         # Unchanged files too: a process that was killed may have stored one without recording it.
-        self.of.record.stored(job, 0 if status == UNCHANGED else done.chunks)
+        self.of.record(job, 0 if status == UNCHANGED else done.chunks)
         self.end(status, chunks=done.chunks, chunks_done=done.chunks, warnings=tuple(done.warnings))
 
     def _ingest_records(self, writer: CollectionWriter, given: GivenFile, path: Path) -> None:
@@ -318,7 +311,7 @@ class _FileWork:
                 work.store(lines)
         finally:  # also of a file that breaks off
             if work.written:
-                self.of.record.stored(self.job, work.written)
+                self.of.record(self.job, work.written)
         status = DONE if work.written else UNCHANGED
         self.end(status, chunks=work.records, chunks_done=work.records, warnings=work.warnings)
 

@@ -54,7 +54,8 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
         embed=embed,
         split=lambda chunking, syntax, text: made.split(chunking, syntax, text),
         stopping=made.stopping,
-        record=made.record,
+        check_record=lambda job: made.record.check(job),
+        record=lambda job, chunks: made.record.stored(job, chunks),
         caller_of=lambda job: made.caller_of(),
     )
 
