@@ -25,7 +25,6 @@ from schemas.contracts.vector_stores import (
     FAILED,
     IN_PROGRESS,
     OWN_NAMES,
-    FileBatch,
     FileNotStoredError,
     FileToAttach,
     StoreFile,
@@ -282,14 +281,9 @@ def _job(collection: Collection, batch_id: str) -> Job:
 
 
 def _batch_answer(collection: Collection, job: Job) -> Response:
-    batch = FileBatch(
-        id=BATCH_PREFIX + job.id,
-        store_id=store_id(collection),
-        status=BATCH_STATUSES[job.status],
-        created_at_ms=stored_files.milliseconds(job.created_at),
-        files=[stored_files.of_job(collection, job, each) for each in job.files],
-    )
-    return _polled(files_batch(batch))
+    files = [stored_files.of_job(collection, job, each) for each in job.files]
+    status, created_at_ms = BATCH_STATUSES[job.status], stored_files.milliseconds(job.created_at)
+    return _polled(files_batch(BATCH_PREFIX + job.id, store_id(collection), status, created_at_ms, files))
 
 
 def _answer(file: StoreFile) -> Response:

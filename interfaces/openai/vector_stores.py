@@ -23,7 +23,7 @@ from retrieval.kept_files.kept_files import file_of
 from retrieval.search.fusion import PassageKey, passage_of
 from schemas.access.callers import current
 from schemas.contracts.search import FusedResult, SearchRequest
-from schemas.contracts.vector_stores import FileToAttach, KnownStore, StoreFacts
+from schemas.contracts.vector_stores import FileToAttach
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError, RagError
 from schemas.names import check_collection_name
 from schemas.records import Collection
@@ -188,11 +188,13 @@ def _within_reach(name: str) -> str:
 
 def _spelt(collections: list[Collection]) -> list[dict[str, Any]]:
     known = layers().store_facts
-    facts: dict[str, StoreFacts] = known.of_collections([each.id for each in collections])
+    facts = known.of_collections([each.id for each in collections])
     sizes = store().file_listing.held_bytes([each.name for each in collections])
     return [
         vector_store(
-            KnownStore(store_id(each), each.name, counts(each), sizes.get(each.name, 0), facts.get(each.id)),
+            *(store_id(each), each.name, counts(each)),
+            usage_bytes=sizes.get(each.name, 0),
+            facts=facts.get(each.id),
             has_expired=known.has_expired(facts.get(each.id)),
         )
         for each in collections

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError
@@ -97,17 +97,6 @@ class FileCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownStore:
-    """A collection as a vector store. `facts` are those of a client, None where nobody said anything of it."""
-
-    id: str
-    collection: str
-    counts: FileCounts
-    usage_bytes: int
-    facts: StoreFacts | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class StoreFile:
     """A file in a store, or on its way: `code` and `message` say why it failed. `windows` are the longest chunk and the
     overlap in tokens, where it is split so. `place` orders the files of a store."""
@@ -132,14 +121,3 @@ class FileToAttach:
     file_id: str
     attributes: Metadata = field(default_factory=dict)
     windows: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FileBatch:
-    """Files that were attached together, of which `files` are all."""
-
-    id: str
-    store_id: str
-    status: str
-    created_at_ms: int
-    files: Sequence[StoreFile]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from schemas.contracts.vector_stores import FILE_STATUSES, FileBatch, FileCounts, StoreFile
+from schemas.contracts.vector_stores import FILE_STATUSES, FileCounts, StoreFile
 from schemas.wire.fields import Choice
 from schemas.wire.openai.paging import CursorPage, seconds
 from schemas.wire.openai.vector_stores import file_counts
@@ -40,14 +40,15 @@ def store_file(file: StoreFile) -> Json:
     }
 
 
-def files_batch(batch: FileBatch) -> Json:
+def files_batch(batch_id: str, store_id: str, status: str, created_at_ms: int, files: Iterable[StoreFile]) -> Json:
+    """Spell files that were attached together, of which `files` are all."""
     return {
-        "id": batch.id,
+        "id": batch_id,
         "object": "vector_store.files_batch",
-        "vector_store_id": batch.store_id,
-        "created_at": seconds(batch.created_at_ms),
-        "status": batch.status,
-        "file_counts": file_counts(counted(batch.files)),
+        "vector_store_id": store_id,
+        "created_at": seconds(created_at_ms),
+        "status": status,
+        "file_counts": file_counts(FileCounts(**Counter(each.status for each in files))),
     }
 
 
@@ -58,11 +59,6 @@ def content_page(texts: Iterable[str]) -> Json:
         "has_more": False,
         "next_page": None,
     }
-
-
-def counted(files: Iterable[StoreFile]) -> FileCounts:
-    """Count files by their statuses."""
-    return FileCounts(**Counter(each.status for each in files))
 
 
 def _strategy(windows: tuple[int, int] | None) -> Json:

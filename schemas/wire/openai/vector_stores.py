@@ -14,7 +14,7 @@ from schemas.contracts.vector_stores import (
     MAX_BATCH,
     FileCounts,
     FileToAttach,
-    KnownStore,
+    StoreFacts,
 )
 from schemas.errors import InvalidInputError
 from schemas.field_names import LONGEST_NAME
@@ -155,19 +155,27 @@ def batch_to_attach(asked: Json) -> list[FileToAttach]:
     return [FileToAttach(each, asked["attributes"], asked["chunking_strategy"]) for each in asked["file_ids"]]
 
 
-def vector_store(store: KnownStore, *, has_expired: bool) -> Json:
-    facts = store.facts
-    status = EXPIRED if has_expired else IN_PROGRESS if store.counts.in_progress else COMPLETED
+def vector_store(
+    store_id: str,
+    collection: str,
+    counts: FileCounts,
+    *,
+    usage_bytes: int,
+    facts: StoreFacts | None,
+    has_expired: bool,
+) -> Json:
+    """Spell a collection as a vector store; `facts` are None where no client said anything of it."""
+    status = EXPIRED if has_expired else IN_PROGRESS if counts.in_progress else COMPLETED
     created_at_ms = None if facts is None else facts.created_at_ms
     expires_at_ms = None if facts is None else facts.expires_at_ms
     return {
-        "id": store.id,
+        "id": store_id,
         "object": "vector_store",
         "created_at": UNKNOWN_TIME if created_at_ms is None else seconds(created_at_ms),
-        "name": store.collection if facts is None or facts.name is None else facts.name,
+        "name": collection if facts is None or facts.name is None else facts.name,
         "description": None if facts is None else facts.description,
-        "usage_bytes": store.usage_bytes,
-        "file_counts": file_counts(store.counts),
+        "usage_bytes": usage_bytes,
+        "file_counts": file_counts(counts),
         "status": status,
         "expires_after": None
         if facts is None or facts.expires_days is None
@@ -175,7 +183,7 @@ def vector_store(store: KnownStore, *, has_expired: bool) -> Json:
         "expires_at": None if expires_at_ms is None else seconds(expires_at_ms),
         "last_active_at": None if facts is None else seconds(facts.last_active_at_ms),
         "metadata": {} if facts is None else facts.metadata,
-        "collection": store.collection,
+        "collection": collection,
     }
 
 
