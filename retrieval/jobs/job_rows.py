@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import wraps
@@ -16,12 +15,11 @@ from schemas.contracts.jobs import QUEUED, Job, JobFile, JobNotFoundError, Spool
 from schemas.shared_database import Transaction, of_fields
 from schemas.storage.small_tables import Condition, Table, having, seen_by
 
-STEPS: Sequence[Sequence[str]] = (
+STEPS = (
     (
-        f"""CREATE TABLE jobs (
+        """CREATE TABLE jobs (
             id VARCHAR(40) PRIMARY KEY, number BIGINT NOT NULL, owner VARCHAR(200) NOT NULL, home VARCHAR(40) NOT NULL,
-            wanted {{text}} NOT NULL, status VARCHAR(20) NOT NULL, created_at_ms BIGINT NOT NULL,
-            finished_at_ms BIGINT, {AUDIENCE_COLUMN}
+            wanted {text} NOT NULL, status VARCHAR(20) NOT NULL, created_at_ms BIGINT NOT NULL, finished_at_ms BIGINT
         )""",
         "CREATE UNIQUE INDEX jobs_in_order ON jobs (number)",
         "CREATE INDEX jobs_by_status ON jobs (status, number)",
@@ -29,18 +27,32 @@ STEPS: Sequence[Sequence[str]] = (
             job_id VARCHAR(40) NOT NULL, number INTEGER NOT NULL, name {text} NOT NULL, media_type {text} NOT NULL,
             size_bytes BIGINT NOT NULL, status VARCHAR(20) NOT NULL, document_id VARCHAR(100), chunks INTEGER,
             chunks_done INTEGER NOT NULL, pages INTEGER, warnings {text} NOT NULL, code VARCHAR(100), message {text},
-            begun INTEGER NOT NULL, collection_id VARCHAR(40), file_id VARCHAR(40), tries INTEGER NOT NULL DEFAULT 0,
-            due_at_ms BIGINT NOT NULL DEFAULT 0, place VARCHAR(40), source {text}, metadata {text} NOT NULL,
-            max_tokens INTEGER, overlap_tokens INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (job_id, number)
+            begun INTEGER NOT NULL, PRIMARY KEY (job_id, number)
         )""",
+    ),
+    (f"ALTER TABLE jobs ADD COLUMN {AUDIENCE_COLUMN}",),
+    (
+        "ALTER TABLE job_files ADD COLUMN collection_id VARCHAR(40)",
+        "ALTER TABLE job_files ADD COLUMN file_id VARCHAR(40)",
+        "ALTER TABLE job_files ADD COLUMN attachment {text}",
         "CREATE INDEX job_files_attached ON job_files (collection_id, file_id)",
+    ),
+    (
+        "ALTER TABLE job_files ADD COLUMN tries INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE job_files ADD COLUMN due_at_ms BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE job_files ADD COLUMN place VARCHAR(40)",
         "CREATE INDEX job_files_of_place ON job_files (place)",
         "CREATE INDEX job_files_by_code ON job_files (code)",
-        "CREATE INDEX job_files_in_turn ON job_files (job_id, tries, begun, number)",
     ),
-    *[()] * 5,
+    ("CREATE INDEX job_files_in_turn ON job_files (job_id, tries, begun, number)",),
+    (
+        "ALTER TABLE job_files ADD COLUMN source {text}",
+        "ALTER TABLE job_files ADD COLUMN metadata {text} NOT NULL DEFAULT '{{}}'",
+        "ALTER TABLE job_files ADD COLUMN max_tokens INTEGER",
+        "ALTER TABLE job_files ADD COLUMN overlap_tokens INTEGER NOT NULL DEFAULT 0",
+        "UPDATE job_files SET source = name WHERE attachment IS NULL",
+    ),
 )
-"""Whoever ran the product as it was before its third release took six steps to these tables."""
 
 
 def _job(
@@ -59,7 +71,7 @@ def _job(
         status=status,
         created_at=_to_time(created_at_ms),
         finished_at=None if finished_at_ms is None else _to_time(finished_at_ms),
-        wanted=of_fields(Wanted, {**wanted, "tags": tuple(wanted["tags"])}),
+        wanted=of_fields(Wanted, {**wanted, "tags": tuple(wanted.get("tags") or ())}),
         files=(),
         of=Ownership(owner, audience),
     )
@@ -72,6 +84,20 @@ def _file(**columns: Any) -> JobFile:
 
 JOBS = Table("jobs", _job, json=("wanted",))
 FILES = Table("job_files", _file, order="number", json=("warnings", "metadata"))
+_FOLDED = Table("job_files", lambda job_id, number, attachment: (job_id, number, attachment), json=("attachment",))
+
+
+def unfold_attachments(transaction: Transaction) -> None:
+    """Give what earlier releases said of a kept file in one value columns of its own."""
+    for job_id, number, told in _FOLDED.rows(transaction, Condition("attachment IS NOT NULL")):
+        FILES.update(
+            *(transaction, having(job_id=job_id, number=number)),
+            attachment=None,
+            source=told["source"],
+            metadata=told.get("metadata") or {},
+            max_tokens=told.get("max_tokens"),
+            overlap_tokens=told.get("overlap_tokens") or 0,
+        )
 
 
 def seen_job(transaction: Transaction, job_id: str, asker: Asker) -> Job:

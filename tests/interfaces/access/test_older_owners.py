@@ -9,6 +9,7 @@ from registry.topics.conversations import Conversations
 from registry.topics.topic import TopicByRule
 from retrieval.chat import history
 from retrieval.context import search_metrics
+from retrieval.jobs import stored_jobs
 from retrieval.sessions import sessions
 from retrieval.watching import stored_reports
 from schemas.access.owners import OPEN, Asker, Ownership
@@ -31,6 +32,7 @@ def test_data_made_before_there_were_owners_belongs_to_the_open_service_and_admi
         "chat history": history.STEPS[:1],
         "sessions": sessions.STEPS[:1],
         "watchers": stored_reports.STEPS[:1],
+        "jobs": stored_jobs.STEPS[:1],
         "connections": CONNECTION_STEPS[:1],
         "search metrics": search_metrics.STEPS[:1],
     }
@@ -43,6 +45,8 @@ def test_data_made_before_there_were_owners_belongs_to_the_open_service_and_admi
         transaction.run("INSERT INTO note_sessions VALUES ('s', 0, 'before', 'then', NULL)")
         report = '{"instance":"i","state":"stopped","collection":"c","started_at":"then","failures":[]}'
         transaction.run("INSERT INTO watchers VALUES ('docs', 1, ?)", (report,))
+        wanted = '{"collection":"c","tags":[],"metadata":{},"on_conflict":"skip"}'
+        transaction.run("INSERT INTO jobs VALUES ('j', 0, '', 'here', ?, 'done', 1, 2)", (wanted,))
         transaction.run("INSERT INTO connections VALUES ('books', 'rag', 'local', NULL, '{}')")
 
     catalog.commit(fill)
@@ -51,13 +55,14 @@ def test_data_made_before_there_were_owners_belongs_to_the_open_service_and_admi
     assert kept.follow("c", request, owner="ada").current_topic == ""
     assert kept.follow("c", request, owner=OPEN).current_topic == "InstructLab"
     messages, opened = history.ChatHistory(catalog), sessions.Sessions(catalog)
-    watchers = stored_reports.Watchers(catalog)
+    watchers, jobs = stored_reports.Watchers(catalog), stored_jobs.StoredJobs(catalog, "here")
     for asker in (Asker(OPEN), Asker("key:admin", sees_all=True)):
         assert [each.content for each in messages.conversation("c", asker=asker).messages] == ["Hi"]
         assert [each.name for each in watchers.all(asker=asker)] == ["docs"]
+        assert jobs.one("j", asker=asker).of == Ownership(OPEN)
     assert opened.open_session(None, asker=Asker(OPEN)).name == "before"
     assert [each.of for each in StoredConnections(catalog).all()] == [Ownership(OPEN)]
     ada = Asker("ada")
     with pytest.raises(history.ConversationNotFoundError):
         messages.conversation("c", asker=ada)
-    assert watchers.all(asker=ada) == []
+    assert (watchers.all(asker=ada), jobs.page(asker=ada, limit=5)) == ([], ([], None))
