@@ -98,7 +98,7 @@ def _job(service: ScratchService, name: str, content: bytes) -> None:
 
 def _load(service: ScratchService, folder: Path) -> None:
     began = time.monotonic()
-    command = [Path(sys.executable).with_name("rag-wrapper"), "load", "--url", service.url, str(folder)]
+    command = [str(Path(sys.executable).with_name("rag-wrapper")), "load", "--url", service.url, str(folder)]
     subprocess.run(command, check=True)
     print(f"loaded in {time.monotonic() - began:.0f} s")
 
