@@ -7,7 +7,7 @@ from typing import Any
 from interfaces.layers import Layers
 from interfaces.tool import Json, Tool, described_tool
 from interfaces.web import current_request
-from retrieval.search.gathering import gather_around
+from retrieval.search.hits import gather_around
 from schemas.contracts.project_context import ProjectContext
 from schemas.contracts.search import SearchAnswer, SearchRequest
 from schemas.contracts.sessions import Note

@@ -16,13 +16,11 @@ import structlog
 
 from registry.embedding.queries import AskedEmbeddings
 from retrieval.search.answer_cache import AnswerCache
-from retrieval.search.asking import Oracles, failure_of, receipt_of
+from retrieval.search.asking import Found, Oracles, Plan, failure_of, receipt_of
 from retrieval.search.choosing import Chosen, CollectionChoice
 from retrieval.search.explaining import Explainer
-from retrieval.search.gathering import gather_groups
-from retrieval.search.hits import hits_of
+from retrieval.search.hits import gather_groups, hits_of
 from retrieval.search.oracles.base import COSINE, Oracle, Question
-from retrieval.search.plan import Found, Plan
 from retrieval.search.ranking import Ranker
 from retrieval.search.reranking import Reranking
 from schemas.access.turns import waiting_for

@@ -24,12 +24,6 @@ PassageKey = tuple[str, str, str]
 """(id of a document, collection, id of a chunk)."""
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 
-_Places = dict[str, tuple[int, OracleResult]]
-"""Of one document, by oracle: its rank and its best chunk."""
-_Scale = tuple[float, float]
-_Gain = tuple[float, float]
-"""What something gains by its scores, and by its ranks."""
-
 
 def key_of(result: OracleResult | FusedResult) -> DocumentKey:
     """Return what tells the result's document from all others."""
@@ -39,6 +33,26 @@ def key_of(result: OracleResult | FusedResult) -> DocumentKey:
 def passage_of(result: OracleResult | FusedResult) -> PassageKey:
     """Return what tells the result's passage from all others."""
     return result.doc_id, result.collection, result.chunk_id
+
+
+class _Found:
+    """What the oracles found of a document, or of one of its chunks: by oracle the rank and the best chunk, and what it
+    gains by each of its scores and of its ranks."""
+
+    __slots__ = ("places", "ranks", "scores")
+
+    def __init__(self) -> None:
+        self.places: dict[str, tuple[int, OracleResult]] = {}
+        self.ranks: list[float] = []
+        self.scores: list[float] = []
+
+    @property
+    def chunk(self) -> OracleResult:
+        return next(iter(self.places.values()))[1]
+
+    @property
+    def gain(self) -> tuple[float, float]:
+        return math.fsum(self.scores), math.fsum(self.ranks)
 
 
 class Fusion:
@@ -64,9 +78,9 @@ class Fusion:
         self._by_ranks = fusion == RRF
         self._k = k
         self._shares = {oracle: weights.get(oracle, 1.0) for oracle in rankings}
+        self._most = math.fsum(share / (k + 1) if self._by_ranks else share for share in self._shares.values())
         self._unit = unit
-        self._units = {oracle: _firsts(found, unit) for oracle, found in rankings.items()}
-        self._scales = _scales({name: list(found)[:SCORED] for name, found in rankings.items()}, measures)
+        self._measures = measures
 
     def results(self) -> list[FusedResult]:
         """Return all documents, best first; equal ones are sorted by id.
@@ -74,11 +88,8 @@ class Fusion:
         `score` is the share of what a document would have that is best everywhere, `rrf_score` is always
         Σ weight / (k + rank). A document shows the chunk that all oracles together think best of.
         """
-        found: dict[Hashable, _Places] = {}
-        for oracle, units in self._units.items():
-            for rank, (key, result) in enumerate(units.items(), start=1):
-                found.setdefault(key, {})[oracle] = (rank, result)
-        fused = [self._fused(self._passages[key][0][1], places) for key, places in found.items()]
+        units = self._chunks if self._unit is passage_of else self._found(self._unit)
+        fused = [self._fused(self._passages[key][0], found) for key, found in units.items()]
         return in_order(fused, by_ranks=self._by_ranks)
 
     def others(self, result: FusedResult) -> list[FusedResult]:
@@ -87,64 +98,78 @@ class Fusion:
         Their ranks are those among chunks. Their scores are parts of the result's: as large as what they gained is of
         what the shown chunk gained.
         """
-        (best, _), *others = self._passages[self._unit(result)]
-        found = []
-        for gain, chunk in others:
-            passage = self._fused(chunk, self._chunk_places[passage_of(chunk)])
-            mine, most = (gain[1], best[1]) if self._by_ranks or not best[0] else (gain[0], best[0])
-            found.append(passage.judged(result.score * mine / most if most else 0.0, None, passage.cosine))
+        best, *others = self._passages[self._unit(result)]
+        at = 1 if self._by_ranks or not best.gain[0] else 0
+        most, found = best.gain[at], []
+        for other in others:
+            passage = self._fused(other, other)
+            passage.score = result.score * other.gain[at] / most if most else 0.0
+            found.append(passage)
         return found
 
     @cached_property
-    def _chunk_places(self) -> dict[Hashable, _Places]:
-        places: dict[Hashable, _Places] = {}
-        for oracle, found in self._rankings.items():
-            for rank, each in enumerate(found, start=1):
-                places.setdefault(passage_of(each), {})[oracle] = (rank, each)
-        return places
+    def _chunks(self) -> dict[Hashable, _Found]:
+        return self._found(passage_of)
 
     @cached_property
-    def _passages(self) -> dict[Hashable, list[tuple[_Gain, OracleResult]]]:
+    def _passages(self) -> dict[Hashable, list[_Found]]:
         """The chunks of each document by what they gained over all oracles: by their scores, then by their ranks.
 
         What has the rare word of a question is seldom what is nearest to it, but it is near as well; ranks tell too
         little about that, however documents are fused.
         """
-        passages: dict[Hashable, list[tuple[_Gain, OracleResult]]] = {}
-        for places in self._chunk_places.values():
-            by_score = math.fsum(self._by_score(oracle, rank, each) for oracle, (rank, each) in places.items())
-            by_rank = math.fsum(self._by_rank(oracle, rank) for oracle, (rank, _) in places.items())
-            _, chunk = next(iter(places.values()))
-            passages.setdefault(self._unit(chunk), []).append(((by_score, by_rank), chunk))
-        for found in passages.values():
-            found.sort(key=lambda gained: gained[0], reverse=True)
+        passages: dict[Hashable, list[_Found]] = {}
+        for found in self._chunks.values():
+            passages.setdefault(self._unit(found.chunk), []).append(found)
+        for of_one in passages.values():
+            if len(of_one) > 1:
+                of_one.sort(key=lambda found: found.gain, reverse=True)
         return passages
 
-    def _by_rank(self, oracle: str, rank: int) -> float:
-        return self._shares[oracle] / (self._k + rank)
+    @cached_property
+    def _scales(self) -> dict[str, tuple[float, float]]:
+        """By oracle the least and the greatest score of those that measure the same."""
+        by_measure: dict[str, list[float]] = {}
+        of_oracle = {oracle: by_measure.setdefault(self._measures.get(oracle, oracle), []) for oracle in self._rankings}
+        for oracle, results in self._rankings.items():
+            of_oracle[oracle].extend(each.strength for each in results[:SCORED])
+        return {oracle: (min(told, default=0.0), max(told, default=0.0)) for oracle, told in of_oracle.items()}
 
-    def _by_score(self, oracle: str, rank: int, result: OracleResult) -> float:
-        return self._shares[oracle] * _scaled(result.strength, self._scales[oracle]) if rank <= SCORED else 0.0
+    def _found(self, unit: Callable[[OracleResult | FusedResult], Hashable]) -> dict[Hashable, _Found]:
+        everything: dict[Hashable, _Found] = {}
+        for oracle, results in self._rankings.items():
+            share, (least, most), rank = self._shares[oracle], self._scales[oracle], 0
+            for each in results:
+                key = unit(each)
+                found = everything.get(key)
+                if found is None:
+                    found = everything[key] = _Found()
+                elif oracle in found.places:
+                    continue
+                rank += 1
+                found.places[oracle] = rank, each
+                found.ranks.append(share / (self._k + rank))
+                if rank <= SCORED:
+                    # A document's best chunk may come after the first hundred, and be less than the least.
+                    scaled = max(0.0, (each.strength - least) / (most - least)) if most > least else 1.0
+                    found.scores.append(share * scaled)
+        return everything
 
-    def _fused(self, shown: OracleResult, places: _Places) -> FusedResult:
-        of_it = self._chunk_places[passage_of(shown)]
-        rrf_score = math.fsum(self._by_rank(oracle, rank) for oracle, (rank, _) in places.items())
-        if self._by_ranks:
-            gained, most = rrf_score, math.fsum(share / (self._k + 1) for share in self._shares.values())
-        else:
-            gained = math.fsum(self._by_score(oracle, rank, each) for oracle, (rank, each) in places.items())
-            most = math.fsum(self._shares.values())
+    def _fused(self, shown: _Found, found: _Found) -> FusedResult:
+        """Return a document as the chunk that it shows, with what was found of both."""
+        chunk, rrf_score = shown.chunk, math.fsum(found.ranks)
+        gained = rrf_score if self._by_ranks else math.fsum(found.scores)
         return FusedResult(
-            doc_id=shown.doc_id,
-            collection=shown.collection,
-            chunk_id=shown.chunk_id,
-            content=shown.content,
-            score=min(1.0, gained / most) if most else 0.0,
-            rrf_score=rrf_score,
-            sources=tuple(places),
-            provenance={oracle: Provenance(rank, result.score) for oracle, (rank, result) in places.items()},
-            metadata=shown.metadata,
-            cosine=next((each.cosine for _, each in of_it.values() if each.cosine is not None), None),
+            chunk.doc_id,
+            chunk.collection,
+            chunk.chunk_id,
+            chunk.content,
+            min(1.0, gained / self._most) if self._most else 0.0,
+            rrf_score,
+            tuple(found.places),
+            {oracle: Provenance(rank, result.score) for oracle, (rank, result) in found.places.items()},
+            chunk.metadata,
+            cosine=next((each.cosine for _, each in shown.places.values() if each.cosine is not None), None),
         )
 
 
@@ -158,25 +183,3 @@ def in_order(results: Iterable[FusedResult], *, by_ranks: bool) -> list[FusedRes
         return -main, -result.rrf_score, result.doc_id, result.collection, result.chunk_id
 
     return sorted(results, key=order)
-
-
-def _firsts(ranking: Sequence[OracleResult], unit: Callable[[OracleResult], Hashable]) -> dict[Hashable, OracleResult]:
-    found: dict[Hashable, OracleResult] = {}
-    for result in ranking:
-        found.setdefault(unit(result), result)
-    return found
-
-
-def _scales(rankings: Mapping[str, Sequence[OracleResult]], measures: Mapping[str, str]) -> dict[str, _Scale]:
-    """Return by oracle the least and the greatest score of those that measure the same."""
-    by_measure: dict[str, list[float]] = {}
-    for oracle, results in rankings.items():
-        by_measure.setdefault(measures.get(oracle, oracle), []).extend(each.strength for each in results)
-    found = {oracle: by_measure[measures.get(oracle, oracle)] for oracle in rankings}
-    return {oracle: (min(strengths, default=0.0), max(strengths, default=0.0)) for oracle, strengths in found.items()}
-
-
-def _scaled(strength: float, scale: _Scale) -> float:
-    """Return a score scaled to [0, 1]: 1 where all are equal, 0 for one that is less than the least."""
-    least, most = scale
-    return max(0.0, (strength - least) / (most - least)) if most > least else 1.0

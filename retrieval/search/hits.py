@@ -1,4 +1,5 @@
-"""The hits of a search: which of the ranked passages are given, and which of them are one hit."""
+"""The hits of a search: which of the ranked passages are given, which of them are one hit, and the whole groups of
+documents that they are taken from."""
 
 from __future__ import annotations
 
@@ -6,29 +7,26 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from providers.base import SupportsGather
+from retrieval.search.corpus import OpenCorpus
 from retrieval.search.fusion import DocumentKey, key_of
-from schemas.contracts.search import FusedResult
-from schemas.records import Metadata
+from schemas.bounds import MAX_PAGE
+from schemas.contracts.search import FusedResult, SearchedGroup
+from schemas.errors import DocumentNotFoundError
+from schemas.records import GatherSpec, Group, Metadata, OrderBy
 from schemas.storage.joined_text import joined_text
 
 MAX_JOINED = 3
 """The most neighbours that are one hit, so that the hits of a short document do not become all of it."""
+IN_ORDER = (OrderBy("chunk_index"),)
+"""The order that the chunks have in their document."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Hit:
     """Passages of one document, the best one first."""
 
     passages: list[FusedResult]
-
-    def touches(self, passage: FusedResult) -> bool:
-        """Return whether the passage is the neighbour of one of these."""
-        place = _place(passage)
-        return (
-            place is not None
-            and key_of(passage) == key_of(self.passages[0])
-            and any(_place(each) in (place - 1, place + 1) for each in self.passages)
-        )
 
 
 def hits_of(
@@ -40,34 +38,77 @@ def hits_of(
     If it `joins`, a passage that touches the passages of a hit becomes a part of it, up to `MAX_JOINED` of them.
     """
     hits: list[_Hit] = []
+    at: dict[tuple[DocumentKey, int], _Hit] = {}
+    """The hit that has the passage of a document at a place."""
     of_document: Counter[DocumentKey] = Counter()
     held_back = 0
     for passage in ranked:
-        touched = [hit for hit in hits if hit.touches(passage)] if joins else []
-        if touched and _join(hits, touched, passage):
-            of_document[key_of(passage)] = sum(key_of(hit.passages[0]) == key_of(passage) for hit in hits)
+        document, place = key_of(passage), _place(passage)
+        beside = [] if place is None or not joins else [(document, place - 1), (document, place + 1)]
+        touched = sorted({at[each] for each in beside if each in at}, key=hits.index)
+        hit = next((each for each in touched if len(each.passages) < MAX_JOINED), None)
+        if sum(len(each.passages) for each in touched) < MAX_JOINED:
+            for other in touched[1:]:
+                touched[0].passages += other.passages
+                at |= {(document, _place(each) or 0): touched[0] for each in other.passages}
+                hits.remove(other)
+                of_document[document] -= 1
+        if hit is not None:
+            hit.passages.append(passage)
         elif len(hits) == limit:
             break
-        elif most is None or of_document[key_of(passage)] < most:
-            hits.append(_Hit([passage]))
-            of_document[key_of(passage)] += 1
+        elif most is None or of_document[document] < most:
+            hit = _Hit([passage])
+            hits.append(hit)
+            of_document[document] += 1
         else:
             held_back += 1
+        if hit is not None and place is not None:
+            at[document, place] = hit
     return [_joined(hit.passages) for hit in hits], held_back
 
 
-def _join(hits: list[_Hit], touched: Sequence[_Hit], passage: FusedResult) -> bool:
-    """Add a passage to the hits that it touches, one or both of them, unless they are too long for that."""
-    together = [each for hit in touched for each in hit.passages]
-    if len(together) < MAX_JOINED:
-        touched[0].passages = [*together, passage]
-        for other in touched[1:]:
-            hits.remove(other)
-        return True
-    room = next((hit for hit in touched if len(hit.passages) < MAX_JOINED), None)
-    if room is not None:
-        room.passages.append(passage)
-    return room is not None
+def gather_groups(corpus: OpenCorpus, results: Sequence[FusedResult], spec: GatherSpec) -> list[SearchedGroup]:
+    """Return each group of the results once, sorted by its best result across all collections.
+
+    Raises UnsupportedError when the storage cannot gather.
+    """
+    places = {
+        (result.collection, chunk_id): place
+        for place, result in enumerate(results)
+        for chunk_id in result.chunk_ids or (result.chunk_id,)
+    }
+    found: list[tuple[int, SearchedGroup]] = []
+    for collection in dict.fromkeys(result.collection for result in results):
+        ids = [chunk_id for name, chunk_id in places if name == collection]
+        for group in corpus.able(SupportsGather).gather(collection, ids, spec):
+            best = min(places[collection, hit] for hit in group.hits)
+            found.append((best, SearchedGroup(collection, group)))
+    ordered = [each for _, each in sorted(found, key=lambda placed: placed[0])]
+    return [
+        SearchedGroup(each.collection, replace(each.group, rank=rank)) for rank, each in enumerate(ordered, start=1)
+    ]
+
+
+def gather_around(
+    corpus: OpenCorpus,
+    collection: str,
+    chunk_id: str,
+    field: str,
+    *,
+    before: int | None = None,
+    after: int | None = None,
+) -> Group:
+    """Return the group of one chunk with its text, by a field of its metadata and in the order of the document.
+
+    It is whole unless `before` or `after` say how many chunks around the one are wanted. Raises
+    CollectionNotFoundError, DocumentNotFoundError, and UnsupportedError when the storage cannot gather.
+    """
+    spec = GatherSpec((field,), IN_ORDER, MAX_PAGE, before, after, text=True)
+    groups = corpus.able(SupportsGather).gather(collection, [chunk_id], spec)
+    if not groups:
+        raise DocumentNotFoundError(collection, chunk_id)
+    return groups[0]
 
 
 def _joined(passages: Sequence[FusedResult]) -> FusedResult:

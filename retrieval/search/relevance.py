@@ -43,11 +43,14 @@ class WordsFound:
 
     def __init__(self, question: str, texts: Sequence[str], *, told: float = 1.0) -> None:
         self._told = told
+        stems = _stems(question)
+        # Else there is too little to find, and no text has it: `How do I write a will?` is not about writing.
+        self._says_enough = 0 < len(_WORD.findall(question)) <= len(stems) * 3
         folded = [text.casefold() for text in texts]
         self._rarities: dict[str, float] = {}
         self._anywhere = 0.0
         together = [0.0] * min(TOGETHER, len(texts))
-        for stem in _stems(question):
+        for stem in stems:
             having = [_has(text, stem) for text in folded]
             count = sum(having)
             self._rarities[stem] = rarity = math.log(1.0 + (len(texts) - count + 0.5) / (count + 0.5))
@@ -65,11 +68,16 @@ class WordsFound:
         """
         return self._share(self._together)
 
-    def share_with(self, text: str) -> float:
-        """Return the same for a text that is not the nearest: what it has itself takes the place of the first ones."""
-        folded = text.casefold()
-        own = sum(rarity for stem, rarity in self._rarities.items() if _has(folded, stem))
-        return self._share(own)
+    def found_in(self, text: str) -> tuple[float, bool]:
+        """Return (the share for a text that is not the nearest: what it has itself takes the place of the first ones;
+        whether it has each word of the question that means something, if those are a third of its words)."""
+        folded, own, has_all = text.casefold(), 0.0, self._says_enough
+        for stem, rarity in self._rarities.items():
+            if stem in folded and _has(folded, stem):
+                own += rarity
+            else:
+                has_all = False
+        return self._share(own), has_all
 
     def _share(self, together: float) -> float:
         found = (self._anywhere + together) / 2.0 / self._total
@@ -79,21 +87,6 @@ class WordsFound:
 def share_of_words(question: str, texts: Sequence[str]) -> float:
     """Return `WordsFound.share` of the texts that are nearest to a question."""
     return WordsFound(question, texts).share
-
-
-class AllWords:
-    """Tells whether a text has each word of a question that means something, if those are a third of its words.
-
-    Else there is too little to find, and no text has it: `How do I write a will?` is not about writing.
-    """
-
-    def __init__(self, question: str) -> None:
-        stems = _stems(question)
-        self._stems = stems if len(stems) * 3 >= len(_WORD.findall(question)) else []
-
-    def are_in(self, text: str) -> bool:
-        folded = text.casefold()
-        return bool(self._stems) and all(_has(folded, stem) for stem in self._stems)
 
 
 def _stems(question: str) -> list[str]:

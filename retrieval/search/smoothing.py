@@ -7,6 +7,7 @@ it is most like, which brings forward what several good candidates agree with, a
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -52,6 +53,12 @@ def smoothed(scores: Sequence[float], similar: Similarities) -> Scores:
     sums = weights.sum(axis=1)
     means = np.divide(weights @ own, sums, out=own.copy(), where=sums > 0)
     return (1.0 - SHARE) * own + SHARE * means
+
+
+def cosine(one: Vector, other: Vector) -> float:
+    """Return the cosine of two vectors, 0 for one without a direction."""
+    lengths = math.sqrt(float(one @ one)) * math.sqrt(float(other @ other))
+    return float(one @ other) / lengths if lengths else 0.0
 
 
 def cosines(vectors: Sequence[Vector]) -> Similarities:

@@ -133,9 +133,9 @@ class Provenance:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FusedResult:
-    """A passage of a document: its best chunk, or another one beside it.
+    """A passage of a document: its best chunk, or another one beside it. It changes only while it is ranked.
 
     `rrf_score` is the plain sum of reciprocal ranks. `score` is in [0, 1] and compares results of one answer only:
     without smoothing, 1 means the best of every oracle that answered. `relevance` compares across questions, and
@@ -158,24 +158,6 @@ class FusedResult:
     rerank_score: float | None = None
     cosine: float | None = None
     chunk_ids: tuple[str, ...] = ()
-
-    def judged(self, score: float, relevance: float | None, cosine: float | None) -> FusedResult:
-        """Return the same with another score, its relevance and its cosine. (`dataclasses.replace` takes ten times as
-        long.)"""
-        return FusedResult(
-            self.doc_id,
-            self.collection,
-            self.chunk_id,
-            self.content,
-            score,
-            self.rrf_score,
-            self.sources,
-            self.provenance,
-            self.metadata,
-            relevance,
-            self.rerank_score,
-            cosine,
-        )
 
 
 @dataclass(frozen=True, slots=True)

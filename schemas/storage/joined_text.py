@@ -40,35 +40,11 @@ def joined_text(texts: Sequence[str], places: Sequence[int]) -> str:
 
 def _overlap(before: str, text: str) -> int:
     """Return how many characters at the end of `before` the text begins with, 0 when they may be equal by chance."""
-    most = min(len(before), len(text), MOST_OVERLAP)
-    end = before[len(before) - most :]
-    # The longest border of "text, end" is the longest beginning of the text that ends it (Knuth, Morris and Pratt).
-    borders = _borders(text[:most])
-    length = 0
-    for letter in end:
-        while length and (length == most or text[length] != letter):
-            length = borders[length - 1]
-        if text[length] == letter:
-            length += 1
-    while length >= LEAST_OVERLAP:
-        start = len(before) - length
-        if start == 0 or not (before[start - 1].isalnum() and text[0].isalnum()):
-            return length
-        length = borders[length - 1]
+    start = max(0, len(before) - min(len(text), MOST_OVERLAP)) - 1
+    while (start := before.find(text[:LEAST_OVERLAP], start + 1)) >= 0 and len(before) - start >= LEAST_OVERLAP:
+        if text.startswith(before[start:]) and not (start and before[start - 1].isalnum() and text[0].isalnum()):
+            return len(before) - start
     return 0
-
-
-def _borders(text: str) -> list[int]:
-    """Return, for each beginning of the text, the length of its longest proper beginning that also ends it."""
-    borders = [0] * len(text)
-    length = 0
-    for place in range(1, len(text)):
-        while length and text[place] != text[length]:
-            length = borders[length - 1]
-        if text[place] == text[length]:
-            length += 1
-        borders[place] = length
-    return borders
 
 
 def _repeated_header(before: str, text: str) -> int:

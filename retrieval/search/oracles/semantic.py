@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from providers.base import SupportsMetadataFiltering, SupportsSearch
 from providers.outbound import deadlines
 from registry.embedding.queries import AskedEmbeddings, QueryEmbedding, QueryEmbeddings, connection_of, not_in_time
@@ -16,6 +14,7 @@ from registry.embedding.searching import search_by
 from retrieval.failures import embedding_errors
 from retrieval.search.corpus import OpenCorpus
 from retrieval.search.oracles.base import COSINE, NO_TIME, Oracle, Question, ask_each, to_result
+from retrieval.search.smoothing import cosine
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import OracleAnswer, OracleResult
 from schemas.records import Match, SearchPlan, Vector
@@ -86,9 +85,9 @@ class SemanticOracle(Oracle):
                 return [to_result(match.document, collection, match.score) for match in matches]
             cosines = similarities(question.corpus, collection, embedded.vector, matches)
             return [
-                to_result(match.document, collection, _bounded(cosine), cosine=cosine)
-                for match, cosine in zip(matches, cosines, strict=True)
-                if cosine is not None
+                to_result(match.document, collection, min(1.0, max(0.0, own)), cosine=own)
+                for match, own in zip(matches, cosines, strict=True)
+                if own is not None
             ]
 
         def late(collection: CollectionInfo) -> str:
@@ -151,17 +150,8 @@ def similarities(
     if missing:
         stored = corpus.able(SupportsMetadataFiltering).documents_by_id(collection.name, missing, with_embeddings=True)
         vectors |= {document.id: document.embedding for document in stored}
-    return [None if (vector := vectors[match.document.id]) is None else _cosine(asked, vector) for match in matches]
-
-
-def _cosine(one: Vector, other: Vector) -> float:
-    lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
-    return float(one @ other) / lengths if lengths else 0.0
+    return [None if (vector := vectors[match.document.id]) is None else cosine(asked, vector) for match in matches]
 
 
 def _tells_cosines(corpus: OpenCorpus, collection: CollectionInfo) -> bool:
     return collection.metric == "cosine" or corpus.can(SupportsMetadataFiltering)
-
-
-def _bounded(cosine: float) -> float:
-    return min(1.0, max(0.0, cosine))

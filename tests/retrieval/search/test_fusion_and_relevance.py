@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from providers.calibration import calibration_of
 from retrieval.search.fusion import SCORED, Fusion
-from retrieval.search.judging import with_relevance
+from retrieval.search.ranking import judge
 from retrieval.search.relevance import (
     CANDIDATES,
     COMMON_WORD,
     TOGETHER,
-    AllWords,
     WordsFound,
     share_of_words,
 )
@@ -279,8 +278,9 @@ def found(text, cosine, **metadata):
 
 def relevances(results, question, collection="c"):
     passages = fuse({"semantic": results}, unit=lambda each: each.chunk_id)
-    judged = with_relevance(passages, NoVectors(), {collection: Asked()}, WordsFound.of(question, results))
-    return [each.relevance for each in judged]
+    words, least = WordsFound.of(question, results), {collection: 0.0}
+    judge(passages, NoVectors(), {collection: Asked()}, words, least, spares=False)
+    return [each.relevance for each in passages]
 
 
 TEXTS = ["Backups run every night.", "The service listens on a port.", "Restore a backup on another machine."]
@@ -336,7 +336,7 @@ def test_the_rarer_a_word_the_more_it_counts_and_words_of_one_text_more_than_wor
         "alpha omega", ["alpha omega", *below]
     )
     words = WordsFound("striped zebra", ["a striped zebra", "a zebra", *["nothing"] * (CANDIDATES - 2)])
-    shares = [words.share_with(text) for text in ("nothing", "a zebra", "a striped zebra")]
+    shares = [words.found_in(text)[0] for text in ("nothing", "a zebra", "a striped zebra")]
     assert shares == sorted(set(shares))
     assert shares[0] == pytest.approx(words.share / 2)
     assert shares[2] == pytest.approx(words.share)
@@ -355,7 +355,7 @@ def test_the_rarer_a_word_the_more_it_counts_and_words_of_one_text_more_than_wor
     ],
 )
 def test_all_words_of_a_question_are_there(question, has_all):
-    assert AllWords(question).are_in(TEXTS[2]) is has_all
+    assert WordsFound(question, TEXTS).found_in(TEXTS[2])[1] is has_all
 
 
 def test_relevance_goes_by_the_nearest_texts_with_their_headings():

@@ -15,7 +15,7 @@ from registry.provider_registry import ProviderRegistry
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.quoting import EXCERPT_CHARACTERS, QUOTES_ARE_DATA, excerpt
 from retrieval.search.corpus import Corpus, OpenCorpus
-from retrieval.search.gathering import gather_around
+from retrieval.search.hits import gather_around
 from retrieval.search.oracles.base import Question
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.persona import PersonaOracle
