@@ -10,14 +10,13 @@ from providers.base import SupportsMetadataFiltering
 from providers.embeddings.base import EmbeddingProvider
 from registry.connections import Connections
 from registry.embedding.metering import Metered, unmetered
-from registry.embedding.queries import connection_of
+from registry.embedding.queries import USUAL, connection_of
 from retrieval.failures import embedding_errors, store_errors, write_error
 from retrieval.ingest.collection_writer import CollectionWriter, Create, embed_here, make_here
 from retrieval.ingest.drafts import FIRST_CHUNKS, WHOLE, SourceDocument
 from retrieval.ingest.embedding_texts import Embed, TextNotEmbeddedError
 from retrieval.ingest.ingestion import Ingested, ingest_document
-from retrieval.search.choosing import Chosen, CollectionChoice
-from retrieval.search.corpus import OpenCorpus
+from retrieval.search.corpus import Chosen, CollectionChoice, OpenCorpus
 from schemas.access.turns import waiting_for
 from schemas.connections import CollectionInfo
 from schemas.contracts.jobs import Place
@@ -29,9 +28,9 @@ from schemas.records import Vector
 class TextCollections:
     """The text collections of the service; safe for use by several threads.
 
-    `choice` decides which collections a question is asked of. `embedding_connection` embeds documents;
-    `about_to_embed` is called before that. `min_relevance` is the least relevance of a result where a question asks for
-    a default; None is the embedding model's own. `metered` is put around each call that embeds documents.
+    `choice` decides which collections a question is asked of. `about_to_embed` is called before documents are embedded.
+    `min_relevance` is the least relevance of a result where a question asks for a default; None is the embedding
+    model's own. `metered` is put around each call that embeds documents.
     """
 
     def __init__(
@@ -39,7 +38,6 @@ class TextCollections:
         connections: Connections,
         choice: CollectionChoice,
         *,
-        embedding_connection: str = "default",
         about_to_embed: Callable[[], None] = lambda: None,
         min_relevance: float | None = None,
         metered: Metered = unmetered,
@@ -47,7 +45,6 @@ class TextCollections:
         self.corpus = choice.corpus
         self._choice = choice
         self._connections = connections
-        self._embedding_connection = embedding_connection
         self._about_to_embed = about_to_embed
         self._min_relevance = min_relevance
         self._metered = metered
@@ -61,13 +58,13 @@ class TextCollections:
     def connections_of(self, places: Collection[Place]) -> dict[Place, str]:
         """Return the id of the connection that embeds, or is to embed, the documents of each of these collections.
         A place without an id is the collection that has the name now. Raises what the store raises."""
-        corpus, usual = self.corpus.open(), self._embedding_connection
+        corpus = self.corpus.open()
         existing = corpus.existing([name for _, name in places])
         found = {(each_id, each.name): each for each in existing for each_id in (None, each.id)}
         if moved := {place for place in places if place[0] is not None and place not in found}:
             by_id = {each.id: each for each in corpus.collections.values()}
             found |= {place: by_id[place[0]] for place in moved if place[0] in by_id}
-        return {place: connection_of(found[place], usual) if place in found else usual for place in places}
+        return {place: connection_of(found[place]) if place in found else USUAL for place in places}
 
     def versions_of(self, places: Collection[Place]) -> dict[Place, tuple[str, str]]:
         """Return the same connections as they are now (`Connections.version`)."""
@@ -155,6 +152,6 @@ class TextCollections:
         return sum(reads.documents(collection.name, where, limit=1).total for where in (FIRST_CHUNKS, WHOLE))
 
     def _embedding_of(self, info: CollectionInfo | None) -> EmbeddingProvider:
-        connection = self._embedding_connection if info is None else connection_of(info, self._embedding_connection)
+        connection = USUAL if info is None else connection_of(info)
         with embedding_errors():
             return cast(EmbeddingProvider, self._connections.open(connection, "embedding"))

@@ -31,6 +31,9 @@ from schemas.errors import ConflictError, RagError, UnavailableError
 from schemas.records import Vector
 from schemas.storage.reembedding import recorded_connection, recorded_model
 
+USUAL = "default"
+"""The connection that embeds texts where nothing says another one."""
+
 
 class EmbeddingMismatchError(ConflictError):
     """The collection's documents were embedded by another model than the query."""
@@ -147,7 +150,7 @@ class QueryEmbeddings:
             return self._batches.setdefault(live, EmbeddingBatches(connection))
 
 
-def connection_of(info: CollectionInfo, usual: str) -> str:
+def connection_of(info: CollectionInfo, usual: str = USUAL) -> str:
     """Return the connection whose model made a collection's vectors: what its metadata name, else the usual one."""
     return recorded_connection(info.metadata) or usual
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from registry.topics.topic import searched_text
 from retrieval.documents.stored_documents import to_where
 from retrieval.documents.text_document_store import similar_chunk
-from retrieval.search.by_meaning import BY_MEANING, search_by_meaning
-from retrieval.search.engine import SearchEngine
+from retrieval.search.engine import SearchEngine, search_by_meaning
 from schemas.access.owners import Asker
 from schemas.contracts.chat import ChatRequest, ChatSearch, Message
 from schemas.contracts.search import SearchRequest, searchable
@@ -52,11 +51,7 @@ class ChatPassages:
             max_per_document=request.max_per_document,
             asker=asker,
         )
-        if self._by_meaning:
-            wanted = replace(wanted, oracles=BY_MEANING, by_passage=True, joins=False)
-            answer = search_by_meaning(self._engine, wanted)
-        else:
-            answer = self._engine.search(wanted)
+        answer = search_by_meaning(self._engine, wanted) if self._by_meaning else self._engine.search(wanted)
         chunks = [similar_chunk(each) for each in answer.results]
         known = [each.relevance for each in chunks if each.relevance is not None]
         return Passages(chunks, max(known, default=None), ChatSearch(strategy.value, wanted.query, answer.receipt))

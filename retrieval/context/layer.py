@@ -1,14 +1,17 @@
-"""The parts of the contract *context* put together."""
+"""What the four context tools do: search, index, health and statistics (contract *context*)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
 
 from providers.base import SupportsTextSearch
-from retrieval.clock import milliseconds_since
+from retrieval.asking import ask_within
+from retrieval.clock import milliseconds_since, utc_now, z_time
 from retrieval.context.breaker import CircuitBreaker
-from retrieval.context.health import ContextHealth, Probe
 from retrieval.context.items import document_id_of, to_source
 from retrieval.context.search_metrics import SearchMetrics
 from retrieval.context.searching import ContextSearch
@@ -16,6 +19,7 @@ from retrieval.ingest.identity import chunk_id
 from retrieval.search.engine import SearchEngine
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import current
+from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY
 from schemas.contracts.context import (
     STORAGE,
     TEXT_SEARCH,
@@ -26,11 +30,19 @@ from schemas.contracts.context import (
     ContextQuery,
     ContextStats,
     IndexedText,
+    PartHealth,
     TimeRange,
 )
 from schemas.settings import RetrievalSettings
 from schemas.shared_database import Database
 
+log = structlog.get_logger(__name__)
+
+Probe = Callable[[], None]
+"""Asks after a part, and raises RagError with the reason when it is down."""
+HEALTH_SECONDS = 2.0
+"""How long each part is asked after; all are asked at once."""
+HEALTH_PARALLEL = 8
 HOUR_SECONDS = 3_600.0
 RANGES_SECONDS: Mapping[TimeRange, float] = {
     "1h": HOUR_SECONDS,
@@ -67,16 +79,8 @@ class ContextLayer:
         self._texts = texts
         self._metrics = SearchMetrics(database, days=settings.metrics_days)
         self._search = ContextSearch(engine, self._indexed_chunks, self.breaker, self._metrics, settings)
-        self._health = ContextHealth(
-            lambda: {
-                STORAGE: self._look_for_collections,
-                VECTOR_STORE: vector_store,
-                **models(),
-                TEXT_SEARCH: self._search_by_words,
-            },
-            self._indexed_documents,
-            self.breaker,
-        )
+        self._vector_store, self._models = vector_store, models
+        self._health_pool = ThreadPoolExecutor(HEALTH_PARALLEL, thread_name_prefix="context-health")
         self._collection = settings.context_collection
 
     def search(self, asked: ContextQuery) -> ContextAnswer:
@@ -95,8 +99,39 @@ class ContextLayer:
         return IndexedText(stored_as, chunk_ids, milliseconds_since(began))
 
     def health(self) -> ContextHealthReport:
-        """Ask after all parts, and never raise."""
-        return self._health.report()
+        """Ask after the parts that there are now, and never raise.
+
+        The status is `unhealthy` when the storage is down, and `degraded` when another part is down or the breaker is
+        not closed: searches are then answered from the parts that are left.
+        """
+        began = time.perf_counter()
+        probes: dict[str, Probe] = {
+            STORAGE: self._look_for_collections,
+            VECTOR_STORE: self._vector_store,
+            **self._models(),
+            TEXT_SEARCH: self._search_by_words,
+        }
+        submit = self._health_pool.submit
+        asked = {name: ask_within(HEALTH_SECONDS, submit, probe) for name, probe in probes.items()}
+        counted = ask_within(HEALTH_SECONDS, submit, self._indexed_documents)
+        outcomes = {name: outcome() for name, outcome in asked.items()}
+        parts = {
+            name: PartHealth(each.milliseconds, None if each.error is None else each.error.message)
+            for name, each in outcomes.items()
+        }
+        documents = counted()
+        if documents.error is not None:
+            log.warning("indexed documents cannot be counted", reason=documents.error.message)
+        is_open = not self.breaker.is_closed()
+        healthy = all(part.healthy for part in parts.values()) and not is_open
+        return ContextHealthReport(
+            HEALTHY if healthy else DEGRADED if parts[STORAGE].healthy else UNHEALTHY,
+            parts,
+            milliseconds_since(began),
+            indexed_documents=documents.value,
+            circuit_breaker_open=is_open,
+            timestamp=z_time(utc_now()),
+        )
 
     def stats(self, asked: TimeRange) -> ContextStats:
         """Return the caller's statistics of a time range. Raises UnavailableError when the database does not answer."""
@@ -115,7 +150,7 @@ class ContextLayer:
 
     def close(self) -> None:
         self._search.close()
-        self._health.close()
+        self._health_pool.shutdown(cancel_futures=True)
 
     def _indexed_documents(self) -> int:
         chosen = self._texts.searched()

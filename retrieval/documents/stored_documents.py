@@ -14,7 +14,7 @@ import orjson
 from providers.base import SupportsEmbeddings, SupportsMetadataFiltering
 from retrieval.documents.originals import Originals
 from retrieval.ingest.drafts import FIRST_CHUNKS, KIND, WHOLE
-from retrieval.search.choosing import Chosen
+from retrieval.search.corpus import Chosen
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import current
 from schemas.connections import CollectionInfo

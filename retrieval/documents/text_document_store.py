@@ -11,8 +11,7 @@ from retrieval.ingest.drafts import INTERNAL, SourceDocument, is_file_name
 from retrieval.ingest.files import merged_tags
 from retrieval.ingest.identity import same_text, text_document_id
 from retrieval.reading.front_matter import FrontMatter, split_front_matter
-from retrieval.search.by_meaning import BY_MEANING, cosine_of, search_by_meaning
-from retrieval.search.engine import SearchEngine
+from retrieval.search.engine import SearchEngine, cosine_of, search_by_meaning
 from retrieval.text_collections import TextCollections
 from schemas.contracts.chat import PLACES
 from schemas.contracts.search import FusedResult, SearchRequest, searchable
@@ -86,12 +85,9 @@ class RagStore:
         request = SearchRequest(
             searchable(query),
             limit=top_k,
-            oracles=BY_MEANING,
             collections=None if collections is None else tuple(collections),
             where=all_of(to_where(filters), where),
             min_relevance=self.least_relevance(min_relevance),
-            by_passage=True,
-            joins=False,
         )
         answer = search_by_meaning(self._search, request)
         similar = [chunk for each in answer.results if (chunk := similar_chunk(each)).score >= min_score]

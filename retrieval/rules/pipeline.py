@@ -13,8 +13,7 @@ from retrieval.ingest.collection_writer import CollectionWriter, batches
 from retrieval.ingest.drafts import FIRST_CHUNKS, INTERNAL
 from retrieval.ingest.ingestion import Ingested, ingest_document
 from retrieval.rules.rule_documents import id_of, is_iso_date, to_source
-from retrieval.search.by_meaning import BY_MEANING, cosine_of, search_by_meaning
-from retrieval.search.engine import SearchEngine
+from retrieval.search.engine import SearchEngine, cosine_of, search_by_meaning
 from retrieval.text_collections import TextCollections
 from schemas.bounds import MAX_PAGE
 from schemas.contracts.rule_documents import (
@@ -157,12 +156,9 @@ class RAGPipeline:
         return SearchRequest(
             request.query,
             limit=max_chunks,
-            oracles=BY_MEANING,
             collections=request.collections,
             where=request.where,
             min_relevance=least,
-            by_passage=True,
-            joins=False,
             cached_for=f"rules {request.context_key}",
         )
 

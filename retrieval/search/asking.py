@@ -12,8 +12,7 @@ from functools import partial
 
 from registry.embedding.queries import EmbeddingMismatchError
 from retrieval.asking import Outcome, ask_within
-from retrieval.search.choosing import Chosen
-from retrieval.search.corpus import OpenCorpus
+from retrieval.search.corpus import Chosen, OpenCorpus
 from retrieval.search.fusion import key_of, passage_of
 from retrieval.search.oracles.base import Oracle, Question
 from schemas.contracts.search import (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -15,9 +16,10 @@ from typing import Any
 import structlog
 
 from registry.embedding.queries import AskedEmbeddings
+from retrieval.failures import store_errors
 from retrieval.search.answer_cache import AnswerCache
-from retrieval.search.asking import Found, Oracles, Plan, failure_of, receipt_of
-from retrieval.search.choosing import Chosen, CollectionChoice
+from retrieval.search.asking import Found, Oracles, Plan, SearchFailedError, failure_of, receipt_of
+from retrieval.search.corpus import Chosen, CollectionChoice
 from retrieval.search.explaining import Explainer
 from retrieval.search.hits import gather_groups, hits_of
 from retrieval.search.oracles.base import COSINE, Oracle, Question
@@ -25,7 +27,7 @@ from retrieval.search.ranking import Ranker
 from retrieval.search.reranking import Reranking
 from schemas.access.turns import waiting_for
 from schemas.bounds import MAX_RESULTS
-from schemas.contracts.search import SearchAnswer, SearchReceipt, SearchRequest, check_query
+from schemas.contracts.search import FusedResult, SearchAnswer, SearchReceipt, SearchRequest, check_query
 from schemas.errors import CollectionNotFoundError, InvalidInputError
 from schemas.storage.erasure_count import UNKNOWN
 from schemas.ways import RRF
@@ -35,6 +37,8 @@ log = structlog.get_logger(__name__)
 
 MAX_FETCHED = 1_000
 """The most results that an oracle is asked for."""
+SEMANTIC = "semantic"
+"""The oracle by meaning."""
 UNWEIGHTED: Mapping[str, float] = MappingProxyType({})
 
 
@@ -208,3 +212,24 @@ class SearchEngine:
             index = (request.collections or ()).index(error.details["collection"])
             error.details |= {"field": "collections", "index": index}
             raise
+
+
+def search_by_meaning(engine: SearchEngine, request: SearchRequest) -> SearchAnswer:
+    """Return the answer to a request as contracts of retrieval by meaning want it: by that oracle alone, each passage
+    for itself.
+
+    Raises EmbeddingFailureError when the question cannot be embedded, VectorDBUnavailableError when the store fails,
+    and the other errors of `SearchEngine.search`.
+    """
+    with store_errors():
+        try:
+            return engine.search(replace(request, oracles=(SEMANTIC,), by_passage=True, joins=False))
+        except SearchFailedError as error:
+            raise error.failures[SEMANTIC] from error
+
+
+def cosine_of(result: FusedResult) -> float:
+    """Return the score of a passage by meaning, in [0, 1]: its cosine where that is known, whatever found it."""
+    if SEMANTIC in result.provenance and result.cosine is None:
+        return result.provenance[SEMANTIC].score  # of a provider that tells no cosines
+    return result.score if result.cosine is None else min(1.0, max(0.0, result.cosine))

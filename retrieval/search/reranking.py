@@ -18,6 +18,7 @@ from providers.rerank.base import RerankProvider, UnusableScoreError
 from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
 from registry.embedding.metering import Metered, unmetered
+from registry.embedding.queries import USUAL
 from retrieval.asking import ask_within
 from retrieval.failures import embedding_errors
 from retrieval.ingest.drafts import text_with_heading
@@ -40,12 +41,9 @@ RERANKED = 100
 class Reranking:
     """Puts texts in the order in which they answer a question; safe for use by several threads."""
 
-    def __init__(
-        self, connections: Connections, *, embedding_connection: str = "default", metered: Metered = unmetered
-    ) -> None:
+    def __init__(self, connections: Connections, metered: Metered = unmetered) -> None:
         self._connections = connections
         self._metered = metered
-        self._embedding_connection = embedding_connection
         self._words = WordSimilarity()
         # Not in the threads of searches, which a connection that hangs must not hold beyond their limit.
         self._threads = ConnectionThreads("rerank")
@@ -72,7 +70,7 @@ class Reranking:
         """
         connection = self.connection_of(request.connection)
         texts = [each.text for each in request.documents]
-        asked = self._embedding_connection if connection is None else connection
+        asked = USUAL if connection is None else connection
         try:
             with waiting_for(lambda: self._connections.elsewhere([asked])):
                 if connection is None:
@@ -128,7 +126,7 @@ class Reranking:
         Only the first 100 by cosine are smoothed; none of the others has more than the least of them.
         """
         with embedding_errors():
-            provider = cast(EmbeddingProvider, self._connections.open(self._embedding_connection, "embedding"))
+            provider = cast(EmbeddingProvider, self._connections.open(USUAL, "embedding"))
             asked = [query, *texts]
             vectors = self._embedded(provider, asked)
         own = cosines(list(vectors))[0, 1:].astype(np.float64)

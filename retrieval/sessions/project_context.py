@@ -8,8 +8,7 @@ from typing import Any
 from providers.base import SupportsMetadataFiltering
 from retrieval.ingest.drafts import FIRST_CHUNKS
 from retrieval.quoting import QUOTES_ARE_DATA, excerpt, one_line, quoted
-from retrieval.search.choosing import CollectionChoice
-from retrieval.search.corpus import OpenCorpus
+from retrieval.search.corpus import CollectionChoice, OpenCorpus
 from retrieval.search.engine import SearchEngine
 from retrieval.sessions.notes import Notes
 from schemas.access.owners import Asker

@@ -13,8 +13,7 @@ from registry.placeholders.resolving import Placeholders
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
-from retrieval.search.choosing import CollectionChoice
-from retrieval.search.corpus import Corpus
+from retrieval.search.corpus import CollectionChoice, Corpus
 from retrieval.search.engine import SearchEngine
 from retrieval.search.oracles.semantic import SemanticOracle
 from retrieval.search.reranking import Reranking

@@ -44,10 +44,8 @@ class PersonaOracle(SemanticOracle):
 
     name = "persona"
 
-    def __init__(
-        self, embeddings: QueryEmbeddings, notes_collection: str, embedding_connection: str = "default"
-    ) -> None:
-        super().__init__(embeddings, embedding_connection)
+    def __init__(self, embeddings: QueryEmbeddings, notes_collection: str) -> None:
+        super().__init__(embeddings)
         self.own_collections = (notes_collection,)
 
     def is_available(self, corpus: OpenCorpus) -> bool:

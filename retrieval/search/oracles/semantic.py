@@ -9,7 +9,14 @@ from functools import partial
 
 from providers.base import SupportsMetadataFiltering, SupportsSearch
 from providers.outbound import deadlines
-from registry.embedding.queries import AskedEmbeddings, QueryEmbedding, QueryEmbeddings, connection_of, not_in_time
+from registry.embedding.queries import (
+    USUAL,
+    AskedEmbeddings,
+    QueryEmbedding,
+    QueryEmbeddings,
+    connection_of,
+    not_in_time,
+)
 from registry.embedding.searching import search_by
 from retrieval.failures import embedding_errors
 from retrieval.search.corpus import OpenCorpus
@@ -23,7 +30,7 @@ from schemas.records import Match, SearchPlan, Vector
 class SemanticOracle(Oracle):
     """Finds documents by their embeddings.
 
-    The text is embedded by the connection that a collection's metadata name, else by `embedding_connection`, once by
+    The text is embedded by the connection that a collection's metadata name, else by the usual one, once by
     each; a collection is asked as soon as its connection has answered. It finds nothing where the model cannot read the
     text, and a collection of another model is left out and named. The score of a result is its cosine, 0 for a negative
     one; where a provider gives no vectors it is the match's own (`schemas.scores.score`), which compares only within
@@ -36,11 +43,9 @@ class SemanticOracle(Oracle):
     def __init__(
         self,
         embeddings: QueryEmbeddings,
-        embedding_connection: str = "default",
         about_to_embed: Callable[[], None] = lambda: None,
     ) -> None:
         self._embeddings = embeddings
-        self._embedding_connection = embedding_connection
         self._about_to_embed = about_to_embed
 
     def is_available(self, corpus: OpenCorpus) -> bool:
@@ -53,7 +58,7 @@ class SemanticOracle(Oracle):
             self._about_to_embed()
             return self._embeddings.embed(connection, text, within_seconds=within_seconds)
 
-        return AskedEmbeddings(make, self._embedding_connection, self._embeddings.threads)
+        return AskedEmbeddings(make, USUAL, self._embeddings.threads)
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
         """Return the nearest passages. A collection whose model cannot read the text is left out.
@@ -93,7 +98,7 @@ class SemanticOracle(Oracle):
         def late(collection: CollectionInfo) -> str:
             if asked.made_of(collection) is not None:
                 return NO_TIME
-            return not_in_time(connection_of(collection, self._embedding_connection))
+            return not_in_time(connection_of(collection))
 
         question = replace(question, collections=self._usual_first(question.collections))
         in_turn = asked.as_embedded(question.collections, question.until)
@@ -103,8 +108,7 @@ class SemanticOracle(Oracle):
 
     def _usual_first(self, collections: Sequence[CollectionInfo]) -> tuple[CollectionInfo, ...]:
         """Return the collections, those of the usual connection first: its scale is that of all results."""
-        usual = self._embedding_connection
-        return tuple(sorted(collections, key=lambda each: connection_of(each, usual) != usual))
+        return tuple(sorted(collections, key=lambda each: connection_of(each) != USUAL))
 
 
 def on_one_scale(found: list[OracleResult], models: Mapping[str, str]) -> list[OracleResult]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from retrieval.search.choosing import CollectionChoice
+from retrieval.search.corpus import CollectionChoice
 from schemas.contracts.search import CollectionsReceipt
 from schemas.errors import CollectionNotFoundError
 from schemas.records import DocumentBatch
@@ -84,14 +84,14 @@ def test_a_limited_number_is_asked_the_newest_first_and_named_and_the_others_cou
     assert receipt.asked == (OWN, OTHER)
     assert receipt.left_out[DOCS] == "Only 2 collections are asked at a time; name this one to have it asked"
     assert choose(STRANGE, UNSAID, "choice-*", most=2).asked == (STRANGE, UNSAID)
-    monkeypatch.setattr("retrieval.search.choosing.MAX_NAMED", 2)
+    monkeypatch.setattr("retrieval.search.corpus.MAX_NAMED", 2)
     receipt = choice_of(OWN, notes=NOTES).choose(("choice-*", "nobody-*")).receipt
     assert list(receipt.left_out) == ["nobody-*", STRANGE]
     assert receipt.unnamed == 3
 
 
 def test_vectors_of_another_dimension_are_left_out_and_words_searched_while_nothing_embeds(
-    app, shelve, choose, connections, corpus
+    app, shelve, choose, connections, corpus, monkeypatch
 ):
     store = app.extensions["rag.service"].store
     letters = connections.open("default", "embedding")
@@ -103,5 +103,6 @@ def test_vectors_of_another_dimension_are_left_out_and_words_searched_while_noth
     finally:
         store.delete_collection(WIDE)
     assert reason == f"its embeddings have 3 dimensions, those of questions {letters.dimension}"
-    choice = CollectionChoice(corpus, connections, own=(OWN,), embedding_connection="there-is-none")
+    monkeypatch.setattr(CollectionChoice, "_embedding", lambda self, connection: None)
+    choice = CollectionChoice(corpus, connections, own=(OWN,))
     assert {OWN, DOCS, STRANGE} <= set(choice.choose(("choice-*",)).receipt.asked)
