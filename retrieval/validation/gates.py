@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from retrieval.validation.gate_schema import GATE
-from schemas.configuration import faults, with_defaults
+from schemas.configuration import JsonSchema, faults, with_defaults
 from schemas.errors import InvalidInputError
 
 BUILT_IN = Path(__file__).parent / "pre_validation.yaml"
 
-Json = dict[str, Any]
+Gate = dict[str, Any]
+"""The fields of `GATE`, and the gate's `name`.
 
+documents: arguments of `rag_context_index`. queries: arguments of `rag_context_search`, and under `expected` a text
+that one of the results must contain, compared without case.
+"""
 
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """A gate, as its file defines it.
+_TEXT: JsonSchema = {"type": "string", "minLength": 1}
 
-    documents: arguments of `rag_context_index`. queries: arguments of `rag_context_search`, and under `expected` a text
-    that one of the results must contain, compared without case. `min_accuracy` is in [0, 1].
-    """
-
-    name: str
-    documents: tuple[Json, ...]
-    queries: tuple[Json, ...]
-    samples: tuple[str, ...]
-    limit: int
-    min_accuracy: float
-    dimension: int | None
-    max_embedding_ms: float
+GATE: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "documents": {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["content"]}},
+        "queries": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "properties": {"query": _TEXT, "expected": _TEXT},
+                "required": ["query", "expected"],
+            },
+        },
+        "embeddingSamples": {"type": "array", "items": _TEXT, "default": ["a text to embed"], "minItems": 1},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 20, "default": 3},
+        "minAccuracy": {"type": "number", "minimum": 0, "maximum": 1, "default": 0.8},
+        "dimension": {"type": "integer", "minimum": 1},
+        "maxEmbeddingMs": {"type": "number", "exclusiveMinimum": 0, "default": 5000},
+    },
+    "required": ["documents", "queries"],
+    "additionalProperties": False,
+}
 
 
 def read_gate(path: Path = BUILT_IN) -> Gate:
@@ -44,14 +53,4 @@ def read_gate(path: Path = BUILT_IN) -> Gate:
         raise InvalidInputError(f"'{path}' cannot be read: {error}") from None
     for fault in faults(found, GATE):
         raise InvalidInputError(f"'{path}' is no gate: {fault.pointer or 'the file'}: {fault.message}")
-    told: Mapping[str, Any] = with_defaults(found, GATE)
-    return Gate(
-        name=path.stem,
-        documents=tuple(told["documents"]),
-        queries=tuple(told["queries"]),
-        samples=tuple(told["embeddingSamples"]),
-        limit=told["limit"],
-        min_accuracy=told["minAccuracy"],
-        dimension=told.get("dimension"),
-        max_embedding_ms=told["maxEmbeddingMs"],
-    )
+    return {**with_defaults(found, GATE), "name": path.stem}

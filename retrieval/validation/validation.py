@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-import math
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
 
 from providers.embeddings.base import EmbeddingProvider
+from retrieval.clock import milliseconds_since
 from retrieval.context.items import SESSION_ID
 from retrieval.validation.gates import Gate
 from schemas.errors import RagError
@@ -33,6 +34,8 @@ SHORTEST, LONGEST = 0.9, 1.1
 AGENT = "validation"
 
 Json = dict[str, Any]
+Outcome = tuple[bool, str]
+"""Whether a step passed, and what was found."""
 
 
 class Service(Protocol):
@@ -84,20 +87,11 @@ class Report:
 class Validation:
     """One validation. Its documents are indexed in a session of their own and deleted whatever happens."""
 
-    def __init__(
-        self,
-        service: Service,
-        embedding: EmbeddingProvider,
-        gate: Gate,
-        *,
-        collection: str,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    def __init__(self, service: Service, embedding: EmbeddingProvider, gate: Gate, *, collection: str) -> None:
         self._service = service
         self._embedding = embedding
         self._gate = gate
         self._collection = collection
-        self._clock = clock
         self._session = f"{AGENT}-{uuid.uuid4()}"
 
     def steps(self) -> Iterator[Step]:
@@ -114,109 +108,93 @@ class Validation:
                 indexed = indexed and step.passed
                 yield step
             if indexed:
-                yield from self._ask()
+                for query in self._gate["queries"]:
+                    yield _step(ACCURACY, query["query"], partial(self._ask, query))
         finally:
-            cleaned = self._clean_up()
+            cleaned = _step(CLEAN_UP, "Clean-up", self._clean_up)
         yield cleaned
 
     def report(self, steps: list[Step]) -> Report:
         relevant = sum(step.passed for step in steps if step.phase == ACCURACY)
-        return Report(self._gate.name, tuple(steps), relevant, len(self._gate.queries), self._gate.min_accuracy)
+        gate = self._gate
+        return Report(gate["name"], tuple(steps), relevant, len(gate["queries"]), gate["minAccuracy"])
 
     def _infrastructure(self) -> Iterator[Step]:
         health: Json = {}
 
-        def ask() -> str:
+        def ask() -> Outcome:
             health.update(self._service.call_tool("rag_context_health", {}))
-            return str(health["status"])
+            return True, str(health["status"])
 
-        yield self._step(INFRASTRUCTURE, "Service", ask)
+        yield _step(INFRASTRUCTURE, "Service", ask)
         if not health:
             return
         for name, title in PARTS.items():
-            if name not in health:  # no chat model is configured
-                continue
-            part = health[name]
-            yield Step(INFRASTRUCTURE, title, part["healthy"], part.get("error", "well"), part["latencyMs"])
+            if name in health:  # else no chat model is configured
+                part = health[name]
+                yield Step(INFRASTRUCTURE, title, part["healthy"], part.get("error", "well"), part["latencyMs"])
         is_open = bool(health["circuitBreakerOpen"])
         yield Step(INFRASTRUCTURE, "Circuit breaker", not is_open, "open" if is_open else "closed", 0.0)
 
     def _embeddings(self) -> Iterator[Step]:
-        wanted = self._gate.dimension
         try:
             self._embedding.warm_up()
         except RagError as error:
             yield Step(EMBEDDINGS, "Embedding model", False, error.message, 0.0)
             return
-        for number, sample in enumerate(self._gate.samples, start=1):
-            step, dimension = self._sample(number, sample, wanted)
-            wanted = wanted or dimension
-            yield step
+        samples = self._gate["embeddingSamples"]
+        dimensions = [self._gate["dimension"]] if "dimension" in self._gate else []
+        for number, sample in enumerate(samples, start=1):
+            yield _step(EMBEDDINGS, f"Embedding {number}/{len(samples)}", partial(self._embed, sample, dimensions))
 
-    def _sample(self, number: int, sample: str, wanted: int | None) -> tuple[Step, int | None]:
-        name = f"Embedding {number}/{len(self._gate.samples)}"
-        began = self._clock()
-        try:
-            vector = self._embedding.embed([sample])[0]
-        except RagError as error:
-            return Step(EMBEDDINGS, name, False, error.message, self._since(began)), None
-        latency_ms, dimension = self._since(began), len(vector)
-        magnitude = math.sqrt(float(np.dot(vector.astype(np.float64), vector.astype(np.float64))))
+    def _embed(self, sample: str, dimensions: list[int]) -> Outcome:
+        """Embed a sample, whose vector must have the first of the `dimensions`: that of the gate, else of the sample
+        before it."""
+        began = time.perf_counter()
+        vector = self._embedding.embed([sample])[0].astype(np.float64)
+        latency_ms = milliseconds_since(began)
+        dimensions.append(len(vector))
+        magnitude = float(np.linalg.norm(vector))
         faults = []
-        if wanted is not None and dimension != wanted:
-            faults.append(f"{dimension} dimensions where {wanted} are expected")
+        if len(vector) != dimensions[0]:
+            faults.append(f"{len(vector)} dimensions where {dimensions[0]} are expected")
         if not SHORTEST <= magnitude <= LONGEST:
             faults.append(f"magnitude {magnitude:.3f} outside [{SHORTEST}, {LONGEST}]")
-        if latency_ms > self._gate.max_embedding_ms:
-            faults.append(f"took longer than {self._gate.max_embedding_ms:g} ms")
-        found = "; ".join(faults) or f"{dimension} dimensions, magnitude {magnitude:.3f}"
-        return Step(EMBEDDINGS, name, not faults, found, latency_ms), dimension
+        if latency_ms > self._gate["maxEmbeddingMs"]:
+            faults.append(f"took longer than {self._gate['maxEmbeddingMs']:g} ms")
+        return not faults, "; ".join(faults) or f"{len(vector)} dimensions, magnitude {magnitude:.3f}"
 
     def _index(self) -> Iterator[Step]:
-        for number, document in enumerate(self._gate.documents, start=1):
+        documents = self._gate["documents"]
+        for number, document in enumerate(documents, start=1):
             arguments = {"contentType": "documentation", "source": AGENT, **document, "sessionId": self._session}
 
-            def index(arguments: Json = arguments) -> str:
-                return counted(self._service.call_tool("rag_context_index", arguments)["chunksIndexed"], "chunk")
+            def index(arguments: Json = arguments) -> Outcome:
+                return True, counted(self._service.call_tool("rag_context_index", arguments)["chunksIndexed"], "chunk")
 
-            yield self._step(INDEXING, f"Document {number}/{len(self._gate.documents)}", index)
+            yield _step(INDEXING, f"Document {number}/{len(documents)}", index)
 
-    def _ask(self) -> Iterator[Step]:
-        for query in self._gate.queries:
-            given = {name: value for name, value in query.items() if name != "expected"}
-            arguments = {"limit": self._gate.limit, "agent": AGENT, **given}
-            began = self._clock()
-            try:
-                answer = self._service.call_tool("rag_context_search", arguments)
-            except RagError as error:
-                yield Step(ACCURACY, query["query"], False, error.message, self._since(began))
-                continue
-            passed, found = _judged(answer, query["expected"])
-            yield Step(ACCURACY, query["query"], passed, found, self._since(began))
+    def _ask(self, query: Json) -> Outcome:
+        """Judge one search. One that fell back fails, because it does not show that the first level works."""
+        given = {name: value for name, value in query.items() if name != "expected"}
+        answer = self._service.call_tool("rag_context_search", {"limit": self._gate["limit"], "agent": AGENT, **given})
+        if answer["fallback"]:
+            return False, f"answered at level {answer['fallbackLevel']}"
+        expected = query["expected"]
+        for rank, result in enumerate(answer["results"], start=1):
+            if expected.casefold() in result["content"].casefold():
+                return True, f"'{expected}' is in result {rank}"
+        return False, f"'{expected}' is in none of {len(answer['results'])} results"
 
-    def _clean_up(self) -> Step:
-        def delete() -> str:
-            deleted = self._service.delete_documents(self._collection, where={SESSION_ID: self._session})
-            return f"{counted(deleted, 'chunk')} deleted"
-
-        return self._step(CLEAN_UP, "Clean-up", delete)
-
-    def _step(self, phase: str, name: str, act: Callable[[], str]) -> Step:
-        began = self._clock()
-        try:
-            return Step(phase, name, True, act(), self._since(began))
-        except RagError as error:
-            return Step(phase, name, False, error.message, self._since(began))
-
-    def _since(self, began: float) -> float:
-        return round((self._clock() - began) * 1e3, 3)
+    def _clean_up(self) -> Outcome:
+        deleted = self._service.delete_documents(self._collection, where={SESSION_ID: self._session})
+        return True, f"{counted(deleted, 'chunk')} deleted"
 
 
-def _judged(answer: Json, expected: str) -> tuple[bool, str]:
-    """Judge one search. One that fell back fails, because it does not show that the first level works."""
-    if answer["fallback"]:
-        return False, f"answered at level {answer['fallbackLevel']}"
-    for rank, result in enumerate(answer["results"], start=1):
-        if expected.casefold() in result["content"].casefold():
-            return True, f"'{expected}' is in result {rank}"
-    return False, f"'{expected}' is in none of {len(answer['results'])} results"
+def _step(phase: str, name: str, act: Callable[[], Outcome]) -> Step:
+    began = time.perf_counter()
+    try:
+        passed, found = act()
+    except RagError as error:
+        passed, found = False, error.message
+    return Step(phase, name, passed, found, milliseconds_since(began))
