@@ -7,9 +7,8 @@ disappears from cached answers too; an answer that has lost a passage is no long
 from __future__ import annotations
 
 import hashlib
-import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,18 +17,20 @@ import structlog
 
 from providers.base import SupportsMetadataFiltering
 from retrieval.search.corpus import OpenCorpus
-from retrieval.search.oracles.base import to_result
 from schemas.access.callers import current_view
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import FusedResult, Provenance
 from schemas.errors import CollectionNotFoundError, RagError
 from schemas.shared_database import Database, Place, Transaction
-from schemas.storage.erasure_count import UNKNOWN, check_nothing_erased, count_erasure, erasures
+from schemas.storage.erasure_count import UNKNOWN, check_nothing_erased, erasures
+from schemas.storage.small_tables import Condition, Part, Table, having
 
 log = structlog.get_logger(__name__)
 
 WAIT_SECONDS = 0.2
 """How long an answer may wait for other writers, since whoever asked waits for it."""
+KEPT = ("doc_id", "collection", "chunk_id", "score", "rrf_score", "provenance", "relevance", "cosine")
+"""What is kept of a passage."""
 
 STEPS = (
     (
@@ -41,7 +42,11 @@ STEPS = (
     ("DELETE FROM kept_answers",),  # answers of earlier releases contained texts
     ("DELETE FROM kept_answers",),  # and later ones no relevance
     ("DELETE FROM kept_answers",),  # nor what each oracle said
+    ("DELETE FROM kept_answers",),  # nor the names of what they kept
 )
+
+
+ANSWERS = Table("kept_answers", lambda answer: answer, order="gone_after_ms", json=("answer",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +57,13 @@ class CachedAnswer:
     results: list[FusedResult]
 
 
-class AnswerCache:
+class AnswerCache(Part):
     """Keeps answers for `ttl_seconds`; logs a warning when it cannot, and never fails."""
 
-    def __init__(self, database: Database, *, ttl_seconds: float, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
+    def __init__(self, database: Database, *, ttl_seconds: float) -> None:
         self._ttl_seconds = ttl_seconds
-        self._clock = clock
         place = Place("kept answers", "all removed", lambda _: self.clear())
-        database.open_part("kept answers", STEPS, place)
+        super().__init__(database, "kept answers", STEPS, place)
 
     def find(
         self, asked: Sequence[Any], corpus: OpenCorpus, collections: Sequence[CollectionInfo]
@@ -99,15 +102,15 @@ class AnswerCache:
         key = _key(asked, collections)
         if self._ttl_seconds <= 0 or key is None:
             return mine
-        answer = orjson.dumps([mine.id, [_kept(each) for each in results]]).decode()
+        answer = [mine.id, [{name: getattr(each, name) for name in KEPT} for each in results]]
 
         def operation(transaction: Transaction) -> list[Any] | None:
             check_nothing_erased(transaction, since)
-            transaction.run("DELETE FROM kept_answers WHERE gone_after_ms < ?", (self._now_ms(),))
+            ANSWERS.delete(transaction, Condition("gone_after_ms < ?", (self._now_ms(),)))
             cached = self._find(transaction, key)
             if cached is None:
-                values = (key, answer, self._now_ms() + int(self._ttl_seconds * 1e3))
-                transaction.run("INSERT INTO kept_answers VALUES (?, ?, ?)", values)
+                gone_after_ms = self._now_ms() + int(self._ttl_seconds * 1e3)
+                ANSWERS.insert(transaction, key=key, answer=answer, gone_after_ms=gone_after_ms)
             return cached
 
         try:
@@ -120,24 +123,11 @@ class AnswerCache:
     def clear(self) -> int:
         """Forget all answers, those too that are being made, and return their number. Raises UnavailableError when it
         cannot."""
-
-        def operation(transaction: Transaction) -> int:
-            count_erasure(transaction)
-            row = transaction.row("SELECT count(*) FROM kept_answers")
-            transaction.run("DELETE FROM kept_answers")
-            return 0 if row is None else int(row[0])
-
-        return self._database.freely.commit(operation)
+        return self._erase(ANSWERS.remove)
 
     def _find(self, transaction: Transaction, key: str) -> list[Any] | None:
-        row = transaction.row("SELECT answer, gone_after_ms FROM kept_answers WHERE key = ?", (key,))
-        if row is None or int(row[1]) < self._now_ms():
-            return None
-        cached = orjson.loads(row[0])
-        return cached if isinstance(cached, list) else None  # else of another release
-
-    def _now_ms(self) -> int:
-        return int(self._clock() * 1e3)
+        fresh = having(key=key) & Condition("gone_after_ms >= ?", (self._now_ms(),))
+        return ANSWERS.first(transaction, fresh)
 
 
 def _key(asked: Sequence[Any], collections: Sequence[CollectionInfo]) -> str | None:
@@ -149,14 +139,6 @@ def _key(asked: Sequence[Any], collections: Sequence[CollectionInfo]) -> str | N
     return hashlib.sha256(orjson.dumps([asked, states, current_view()], option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _kept(result: FusedResult) -> list[Any]:
-    places = {name: [place.rank, place.score] for name, place in result.provenance.items()}
-    return [
-        *(result.collection, result.chunk_id, result.score, result.rrf_score, result.relevance, result.cosine),
-        places,
-    ]
-
-
 def _read_again(
     cached: list[Any] | None, corpus: OpenCorpus, collections: Sequence[CollectionInfo]
 ) -> CachedAnswer | None:
@@ -164,34 +146,22 @@ def _read_again(
     if cached is None:
         return None
     answer_id, rows = cached
-    known = {each.name: each for each in collections}
     wanted: dict[str, list[str]] = {}
-    for name, chunk_id, *_ in rows:
-        wanted.setdefault(name, []).append(chunk_id)
+    for row in rows:
+        wanted.setdefault(row["collection"], []).append(row["chunk_id"])
+    if not wanted.keys() <= {each.name for each in collections}:
+        return None
     reads = corpus.able(SupportsMetadataFiltering)
     try:
         stored = {(name, each.id): each for name in wanted for each in reads.documents_by_id(name, wanted[name])}
     except CollectionNotFoundError:
         return None
     results = []
-    for name, chunk_id, score, rrf_score, relevance, cosine, places in rows:
-        document = stored.get((name, chunk_id))
-        if document is None or name not in known:
+    for row in rows:
+        document = stored.get((row["collection"], row["chunk_id"]))
+        if document is None:
             return None
-        found = to_result(document, known[name], score)
-        results.append(
-            FusedResult(
-                doc_id=found.doc_id,
-                collection=name,
-                chunk_id=chunk_id,
-                content=found.content,
-                score=score,
-                rrf_score=rrf_score,
-                sources=tuple(places),
-                provenance={oracle: Provenance(*place) for oracle, place in places.items()},
-                metadata=found.metadata,
-                relevance=relevance,
-                cosine=cosine,
-            )
-        )
+        row["provenance"] = {oracle: Provenance(**place) for oracle, place in row["provenance"].items()}
+        sources = tuple(row["provenance"])
+        results.append(FusedResult(**row, content=document.text, sources=sources, metadata=document.metadata))
     return CachedAnswer(answer_id, results)

@@ -121,12 +121,10 @@ class SearchFailedError(UnavailableError):
 
 
 class Oracles:
-    """The oracles of a service, usable by several threads. `weights` are those of requests that give none, where they
-    are not 1."""
+    """The oracles of a service, usable by several threads."""
 
-    def __init__(self, oracles: Sequence[Oracle], weights: Mapping[str, float]) -> None:
+    def __init__(self, oracles: Sequence[Oracle]) -> None:
         self._oracles = {oracle.name: oracle for oracle in oracles}
-        self._weights = weights
         # Each has threads of its own: an oracle that hangs keeps nobody from asking the others.
         self._pools = {name: ThreadPoolExecutor(PARALLEL, thread_name_prefix=name) for name in self._oracles}
 
@@ -163,9 +161,7 @@ class Oracles:
             if not 0 <= weight <= MAX_WEIGHT:
                 sentence = f"weights.{name} must be a number from 0 to {MAX_WEIGHT:,.0f}"
                 raise InvalidInputError(sentence, field=f"weights.{name}", code="invalid_field")
-        weights = {
-            name: float(request.weights.get(name, self._weights.get(name, 1.0))) for name in self._chosen(request)
-        }
+        weights = {name: float(request.weights.get(name, 1.0)) for name in self._chosen(request)}
         if not any(weights.values()):
             raise InvalidInputError("weights must not all be 0", field="weights", code="invalid_field")
         return weights

@@ -7,10 +7,9 @@ The contract *search* calls this "Parallel Query Execution". Whatever answers a 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -29,6 +28,7 @@ from schemas.access.turns import waiting_for
 from schemas.bounds import MAX_RESULTS
 from schemas.contracts.search import FusedResult, SearchAnswer, SearchReceipt, SearchRequest, check_query
 from schemas.errors import CollectionNotFoundError, InvalidInputError
+from schemas.settings import RetrievalSettings
 from schemas.storage.erasure_count import UNKNOWN
 from schemas.ways import RRF
 from schemas.where import to_json
@@ -39,44 +39,31 @@ MAX_FETCHED = 1_000
 """The most results that an oracle is asked for."""
 SEMANTIC = "semantic"
 """The oracle by meaning."""
-UNWEIGHTED: Mapping[str, float] = MappingProxyType({})
 
 
 class SearchEngine:
     """A search over several oracles, usable by several threads: it plans, asks, ranks and answers.
 
-    `choice` says which collections a request means, `embed` gives the embeddings of its question, and
-    `limit_seconds` bounds a search. Each oracle is asked for `fetch_multiplier` times the limit, and for
-    `fetch_min` at least: with k = 60 a document down to rank 61 of two lists is above the first of only one, so a
-    low limit must not hide what the oracles agree on. `reranking` puts the best in another order where a request
-    asks for it. `fusion` and `min_relevance` are those of requests that name none; with None for the latter it is
-    the embedding model's. `cache` keeps the answers of requests that want it.
+    `choice` says which collections a request means, and `embed` gives the embeddings of its question. Each oracle is
+    asked for `fetch_multiplier` times the limit, and for `fetch_min` at least: with k = 60 a document down to rank 61
+    of two lists is above the first of only one, so a low limit must not hide what the oracles agree on. `reranking`
+    puts the best in another order where a request asks for it. `cache` keeps the answers of requests that want it.
     """
 
     def __init__(
         self,
         oracles: Sequence[Oracle],
         choice: CollectionChoice,
+        settings: RetrievalSettings,
         *,
-        rrf_k: int,
-        fetch_multiplier: int,
-        fetch_min: int,
-        limit_seconds: float,
-        fusion: str,
         embed: Callable[[str], AskedEmbeddings],
         reranking: Reranking,
         cache: AnswerCache | None = None,
-        min_relevance: float | None = None,
-        weights: Mapping[str, float] = UNWEIGHTED,
     ) -> None:
-        self._oracles = Oracles(oracles, weights)
-        self._ranker = Ranker(self._oracles.measures, reranking, rrf_k=rrf_k, min_relevance=min_relevance)
+        self._oracles = Oracles(oracles)
+        self._ranker = Ranker(self._oracles.measures, reranking, settings)
         self._choice = choice
-        self._rrf_k = rrf_k
-        self._fetch_multiplier = fetch_multiplier
-        self._fetch_min = fetch_min
-        self._limit_seconds = limit_seconds
-        self._fusion = fusion
+        self._settings = settings
         self._embed = embed
         self._reranking = reranking
         self._cache = cache
@@ -120,7 +107,7 @@ class SearchEngine:
         weights = self._oracles.weights_of(request)
         reranker = None if request.rerank is None else self._reranking.connection_of(request.rerank, field="rerank")
         chosen = self._collections_of(request)
-        limit_seconds = self._limit_seconds if request.limit_seconds is None else request.limit_seconds
+        limit_seconds = self._settings.retrieve_seconds if request.limit_seconds is None else request.limit_seconds
         question = Question(
             request.query,
             chosen.corpus,
@@ -129,7 +116,7 @@ class SearchEngine:
             asker=request.asker,
             embeddings=self._embed(request.query),
         )
-        fetched = min(MAX_FETCHED, max(self._fetch_min, request.limit * self._fetch_multiplier))
+        fetched = min(MAX_FETCHED, max(self._settings.fetch_min, request.limit * self._settings.fetch_multiplier))
         return Plan(request, question, chosen, weights, reranker, fetched, limit_seconds)
 
     def _services(self, plan: Plan) -> list[str]:
@@ -160,7 +147,7 @@ class SearchEngine:
         """Ask the oracles, all at the same time, until the request's time is over."""
         outcomes = self._oracles.ask(plan)
         # There is nothing to fuse in the answer of a single oracle: its order stays.
-        fusion = (plan.request.fusion or self._fusion) if len(outcomes) > 1 else RRF
+        fusion = (plan.request.fusion or self._settings.fusion) if len(outcomes) > 1 else RRF
         found = Found(outcomes, self._oracles.asked_by_none(plan.chosen, outcomes), fusion)
         if found.failed and (not found.rankings or len(found.not_asked) == len(plan.chosen.asked) > 0):
             raise failure_of(found.failed)
@@ -189,8 +176,8 @@ class SearchEngine:
         notes = [each.name for each in plan.chosen.corpus.existing(own) if each.count != 0]
         return SearchReceipt(
             oracles={name: receipt_of(outcome) for name, outcome in found.outcomes.items()},
-            rrf_k=self._rrf_k,
-            fetch_multiplier=self._fetch_multiplier,
+            rrf_k=self._settings.rrf_k,
+            fetch_multiplier=self._settings.fetch_multiplier,
             fetched=plan.fetched,
             weights=plan.weights,
             collections=plan.chosen.receipt.without(found.not_asked).with_asked(notes),

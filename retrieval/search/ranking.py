@@ -24,6 +24,7 @@ from retrieval.search.smoothing import WordSimilarity, cosine, cosines, smoothed
 from schemas.contracts.search import MAX_PER_DOCUMENT, FusedResult, OracleResult, SearchRequest
 from schemas.errors import RagError
 from schemas.records import Vector
+from schemas.settings import RetrievalSettings
 from schemas.storage.reembedding import recorded_model
 from schemas.ways import RRF, SMOOTHED
 
@@ -33,21 +34,13 @@ BY_VECTORS_AND_WORDS, BY_WORDS = "vectors and words", "words"
 
 
 class Ranker:
-    """Ranks the findings of searches; safe for use by several threads. `min_relevance` is that of requests that name
-    none; with None for it, it is the embedding model's. `measures` are what the oracles measure."""
+    """Ranks the findings of searches; safe for use by several threads. `measures` are what the oracles measure. Where
+    neither a request nor the settings say how relevant hits must be, the embedding model does."""
 
-    def __init__(
-        self,
-        measures: Mapping[str, str],
-        reranking: Reranking,
-        *,
-        rrf_k: int,
-        min_relevance: float | None,
-    ) -> None:
+    def __init__(self, measures: Mapping[str, str], reranking: Reranking, settings: RetrievalSettings) -> None:
         self._measures = measures
         self._reranking = reranking
-        self._rrf_k = rrf_k
-        self._min_relevance = min_relevance
+        self._settings = settings
         self._words = WordSimilarity()
 
     def rank(self, plan: Plan, found: Found) -> None:
@@ -78,7 +71,7 @@ class Ranker:
         return Fusion(
             found.rankings,
             fusion=found.fusion,
-            k=self._rrf_k,
+            k=self._settings.rrf_k,
             weights=plan.weights,
             measures=self._measures,
             unit=passage_of if is_by_passage else key_of,
@@ -123,7 +116,7 @@ class Ranker:
 
     def _least(self, request: SearchRequest, asked: Mapping[str, QueryEmbedding]) -> dict[str, float]:
         """Return the least relevance of a hit by its collection."""
-        least = self._min_relevance if request.min_relevance is None else request.min_relevance
+        least = self._settings.min_relevance if request.min_relevance is None else request.min_relevance
         return {
             name: (each.connection.min_relevance or 0.0) if least is None else least for name, each in asked.items()
         }

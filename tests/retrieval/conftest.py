@@ -20,6 +20,7 @@ from retrieval.search.reranking import Reranking
 from schemas.access.callers import ANYBODY, acting_as
 from schemas.connections import Connection
 from schemas.records import DocumentBatch
+from schemas.settings import RetrievalSettings
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.support.catalogues import one_database
 from tests.support.live import PATIENCE_SECONDS
@@ -85,10 +86,16 @@ def reranking(connections):
 @pytest.fixture(scope="module")
 def open_engine(embeddings, reranking):
     """`open_engine(oracles, choice, **settings)`: a search engine over these collections."""
-    usual = {"rrf_k": 60, "fetch_multiplier": 2, "fetch_min": 1, "fusion": "rrf", "limit_seconds": PATIENCE_SECONDS}
-    usual |= {"embed": SemanticOracle(embeddings).asked, "reranking": reranking}
+    usual = {"rrf_k": 60, "fetch_multiplier": 2, "fetch_min": 1, "fusion": "rrf", "retrieve_seconds": PATIENCE_SECONDS}
+
+    usual_embed = SemanticOracle(embeddings).asked
+
+    def open_one(oracles, choice, embed=usual_embed, **settings):
+        told = RetrievalSettings(**{**usual, **settings})
+        return opened.enter_context(closing(SearchEngine(oracles, choice, told, embed=embed, reranking=reranking)))
+
     with ExitStack() as opened:
-        yield lambda *parts, **settings: opened.enter_context(closing(SearchEngine(*parts, **{**usual, **settings})))
+        yield open_one
 
 
 @pytest.fixture(scope="module")

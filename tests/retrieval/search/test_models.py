@@ -196,7 +196,7 @@ def test_collections_are_asked_while_the_connection_of_others_is_slow(
     asked, waited = threading.Event(), []
     when_asked(other, asked.set)
     while_embedding(slow, lambda: waited.append(asked.wait(PATIENCE_SECONDS)))
-    answer = _search(make(limit_seconds=2 * PATIENCE_SECONDS), f"eagle by the slow {slow}", BOOKS, shelf)
+    answer = _search(make(retrieve_seconds=2 * PATIENCE_SECONDS), f"eagle by the slow {slow}", BOOKS, shelf)
     assert waited == [True]
     assert {each.collection for each in answer.results} == {BOOKS, SHELF}
 

@@ -100,7 +100,7 @@ def test_an_oracle_that_does_not_answer_in_time_is_left_out_and_its_calls_end_wi
     for seconds in LIMITS_SECONDS:
         gate = threading.Event()
         try:
-            engine = make(Told("quick", "a"), Told("slow", "b", gate=gate), limit_seconds=seconds)
+            engine = make(Told("quick", "a"), Told("slow", "b", gate=gate), retrieve_seconds=seconds)
             answer = engine.search(SearchRequest(QUERY))
         finally:
             gate.set()
@@ -116,7 +116,7 @@ def test_an_oracle_that_does_not_answer_in_time_is_left_out_and_its_calls_end_wi
 
     oracle = Patient("patient", "a")
     with read_limits.limited(read_limits.ReadLimit(9.0, lambda: True)):
-        make(oracle, limit_seconds=20.0).search(SearchRequest(QUERY))
+        make(oracle, retrieve_seconds=20.0).search(SearchRequest(QUERY))
     assert (oracle.seconds_left <= 20.0, oracle.is_left) == (True, True)
 
 
