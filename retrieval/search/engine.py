@@ -164,9 +164,7 @@ class SearchEngine:
             return SearchAnswer(kept.results, receipt, id=kept.id)
         explanations = None
         if request.explain:
-            explainer = Explainer(
-                corpus, plan.question, receipt, found.candidates, found.passing, results, request.limit
-            )
+            explainer = Explainer(plan, found, receipt, results)
             explanations = explainer.of(request.explain) if isinstance(request.explain, tuple) else explainer.cut()
         groups = None if request.gather is None else gather_groups(corpus, results, request.gather)
         return SearchAnswer(results, receipt, groups, explanations, str(uuid.uuid4()))

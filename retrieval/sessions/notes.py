@@ -14,7 +14,7 @@ from datetime import datetime
 from providers.base import SupportsMetadataFiltering, SupportsOrderBy
 from retrieval.clock import utc_now
 from retrieval.ingest.drafts import Draft
-from retrieval.search.oracles.persona import AUDIENCE, OWNER, SUPERSEDED_BY, current_notes
+from retrieval.search.oracles.semantic import AUDIENCE, OWNER, SUPERSEDED_BY, current_notes
 from retrieval.sessions.sessions import Sessions
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import SERVICE, acting_as, acting_still

@@ -9,7 +9,7 @@ from itertools import product
 import orjson
 import pytest
 
-from retrieval.search.oracles.persona import AUDIENCE, OWNER, seen_notes
+from retrieval.search.oracles.semantic import AUDIENCE, OWNER, seen_notes
 from schemas.access.callers import ANYBODY, SERVICE, Caller, Kind, Limits, Scope
 from schemas.access.narrowing import narrowed, view_sent
 from schemas.access.owners import EVERYTHING_SEEN, NOBODY, OPEN, Asker, Ownership, check_meant, ownership_of

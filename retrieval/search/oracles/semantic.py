@@ -1,4 +1,5 @@
-"""Search by meaning: documents whose embeddings are nearest to the question's."""
+"""Search by meaning: documents whose embeddings are nearest to the question's; and among the notes of sessions, without
+those that another one has replaced."""
 
 from __future__ import annotations
 
@@ -22,16 +23,18 @@ from retrieval.failures import embedding_errors
 from retrieval.search.corpus import OpenCorpus
 from retrieval.search.oracles.base import COSINE, NO_TIME, Oracle, Question, ask_each, to_result
 from retrieval.search.smoothing import cosine
+from schemas.access.owners import EVERYTHING_SEEN, OPEN, Asker
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import OracleAnswer, OracleResult
 from schemas.records import Match, SearchPlan, Vector
+from schemas.where import EVERYTHING, Equals, Exists, Not, Or, Where, all_of
 
 
 class SemanticOracle(Oracle):
     """Finds documents by their embeddings.
 
-    The text is embedded by the connection that a collection's metadata name, else by the usual one, once by
-    each; a collection is asked as soon as its connection has answered. It finds nothing where the model cannot read the
+    The text is embedded by the connection that a collection's metadata name, else by the usual one, once by each; a
+    collection is asked as soon as its connection has answered. It finds nothing where the model cannot read the
     text, and a collection of another model is left out and named. The score of a result is its cosine, 0 for a negative
     one; where a provider gives no vectors it is the match's own (`schemas.scores.score`), which compares only within
     one metric, and there is no cosine.
@@ -86,29 +89,20 @@ class SemanticOracle(Oracle):
             matches, plan = search_by(embedded, search, collection, top_k=limit, where=question.where)
             if plan is not None:
                 plans[collection.name] = plan
-            if not _tells_cosines(question.corpus, collection):
-                return [to_result(match.document, collection, match.score) for match in matches]
-            cosines = similarities(question.corpus, collection, embedded.vector, matches)
-            return [
-                to_result(match.document, collection, min(1.0, max(0.0, own)), cosine=own)
-                for match, own in zip(matches, cosines, strict=True)
-                if own is not None
-            ]
+            return _results(question.corpus, collection, embedded.vector, matches)
 
         def late(collection: CollectionInfo) -> str:
             if asked.made_of(collection) is not None:
                 return NO_TIME
             return not_in_time(connection_of(collection))
 
-        question = replace(question, collections=self._usual_first(question.collections))
+        # The usual connection's first: its scale is that of all results.
+        in_order = sorted(question.collections, key=lambda each: connection_of(each) != USUAL)
+        question = replace(question, collections=tuple(in_order))
         in_turn = asked.as_embedded(question.collections, question.until)
         comparable = partial(on_one_scale, models=models)
         answer = ask_each(question, limit, found_in, comparable, in_turn=in_turn, late=late)
         return replace(answer, left_out={**answer.left_out, **unread}, plans=plans)
-
-    def _usual_first(self, collections: Sequence[CollectionInfo]) -> tuple[CollectionInfo, ...]:
-        """Return the collections, those of the usual connection first: its scale is that of all results."""
-        return tuple(sorted(collections, key=lambda each: connection_of(each) != USUAL))
 
 
 def on_one_scale(found: list[OracleResult], models: Mapping[str, str]) -> list[OracleResult]:
@@ -137,25 +131,76 @@ def on_one_scale(found: list[OracleResult], models: Mapping[str, str]) -> list[O
     ]
 
 
-def similarities(
+def _results(
     corpus: OpenCorpus, collection: CollectionInfo, asked: Vector, matches: Sequence[Match]
-) -> list[float | None]:
-    """Return the cosine of the question and each match in [-1, 1].
+) -> list[OracleResult]:
+    """Return matches as results, with the cosine of the question and each.
 
     It compares matches across collections of all metrics, because their vectors are of one model. The distance of a
     cosine collection tells it. For other metrics the vectors do, which are read where the matches came without: a
-    squared distance or a product does not tell it for vectors of any length. It is None for a match that was deleted
-    meanwhile.
+    squared distance or a product does not tell it for vectors of any length. Matches that were deleted meanwhile are
+    left out.
     """
     if collection.metric == "cosine":
-        return [1.0 - match.distance for match in matches]
-    vectors = {match.document.id: match.document.embedding for match in matches}
-    missing = [each for each, vector in vectors.items() if vector is None]
-    if missing:
-        stored = corpus.able(SupportsMetadataFiltering).documents_by_id(collection.name, missing, with_embeddings=True)
+        known: list[float | None] = [1.0 - match.distance for match in matches]
+    elif corpus.can(SupportsMetadataFiltering):
+        vectors = {match.document.id: match.document.embedding for match in matches}
+        missing = [each for each, vector in vectors.items() if vector is None]
+        reads = corpus.able(SupportsMetadataFiltering)
+        stored = reads.documents_by_id(collection.name, missing, with_embeddings=True) if missing else []
         vectors |= {document.id: document.embedding for document in stored}
-    return [None if (vector := vectors[match.document.id]) is None else cosine(asked, vector) for match in matches]
+        in_turn = (vectors[match.document.id] for match in matches)
+        known = [None if vector is None else cosine(asked, vector) for vector in in_turn]
+    else:
+        return [to_result(match.document, collection, match.score) for match in matches]
+    return [
+        to_result(match.document, collection, min(1.0, max(0.0, own)), cosine=own)
+        for match, own in zip(matches, known, strict=True)
+        if own is not None
+    ]
 
 
-def _tells_cosines(corpus: OpenCorpus, collection: CollectionInfo) -> bool:
-    return collection.metric == "cosine" or corpus.can(SupportsMetadataFiltering)
+SUPERSEDED_BY = "superseded_by"
+"""The metadata field of a replaced note with the id of the note that replaced it."""
+OWNER = "owner"
+"""The metadata field with a note's owner. Notes of the open service lack it."""
+AUDIENCE = "audience"
+"""The metadata field with the audience of a note of a shared session."""
+
+
+def current_notes(asker: Asker) -> Where:
+    """Return the filter of the notes that the asker sees and no other note has replaced."""
+    return all_of(Not(Exists(SUPERSEDED_BY)), seen_notes(asker))
+
+
+def notes_of(owner: str) -> Where:
+    """Return the filter of one owner's notes."""
+    return Not(Exists(OWNER)) if owner == OPEN else Equals(OWNER, owner)
+
+
+def seen_notes(asker: Asker) -> Where:
+    """Return `Asker.sees` as a filter of notes."""
+    if asker.sees_all:
+        return EVERYTHING
+    own = notes_of(asker.owner)
+    shared = Exists(AUDIENCE) if asker.reach == EVERYTHING_SEEN else Equals(AUDIENCE, asker.reach)
+    return Or((own, shared))
+
+
+class PersonaOracle(SemanticOracle):
+    """Asks the collection of notes, whatever collections a question names."""
+
+    name = "persona"
+
+    def __init__(self, embeddings: QueryEmbeddings, notes_collection: str) -> None:
+        super().__init__(embeddings)
+        self.own_collections = (notes_collection,)
+
+    def is_available(self, corpus: OpenCorpus) -> bool:
+        return super().is_available(corpus) and any(each.count != 0 for each in corpus.existing(self.own_collections))
+
+    def query(self, question: Question, limit: int) -> OracleAnswer:
+        notes = tuple(question.corpus.existing(self.own_collections))
+        # Filtered in the query, not afterwards: replaced notes must not take the place of current ones.
+        where = all_of(question.where, current_notes(question.asker))
+        return super().query(replace(question, collections=notes, where=where), limit)

@@ -4,8 +4,7 @@ import pytest
 
 from retrieval.search.oracles.base import Oracle
 from retrieval.search.oracles.lexical import LexicalOracle
-from retrieval.search.oracles.persona import PersonaOracle
-from retrieval.search.oracles.semantic import SemanticOracle
+from retrieval.search.oracles.semantic import PersonaOracle, SemanticOracle
 from schemas.contracts.search import OracleAnswer, OracleResult
 from tests.support.live import PATIENCE_SECONDS
 

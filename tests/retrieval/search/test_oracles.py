@@ -6,8 +6,7 @@ import pytest
 from retrieval.search.corpus import Corpus
 from retrieval.search.oracles.base import Question
 from retrieval.search.oracles.lexical import LexicalOracle
-from retrieval.search.oracles.persona import PersonaOracle
-from retrieval.search.oracles.semantic import SemanticOracle
+from retrieval.search.oracles.semantic import PersonaOracle, SemanticOracle
 from schemas.connections import Connection
 from schemas.errors import RagError
 from schemas.records import DocumentBatch

@@ -18,7 +18,7 @@ from retrieval.search.corpus import Corpus, OpenCorpus
 from retrieval.search.hits import gather_around
 from retrieval.search.oracles.base import Question
 from retrieval.search.oracles.lexical import LexicalOracle
-from retrieval.search.oracles.persona import PersonaOracle
+from retrieval.search.oracles.semantic import PersonaOracle
 from retrieval.sessions.notes import Notes
 from retrieval.sessions.project_context import ContextWriter
 from retrieval.sessions.sessions import Sessions
