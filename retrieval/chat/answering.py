@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import cast
 
 import structlog
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from providers.chat.base import ChatAnswer, ChatProvider
 from registry.connections import Connections
-from retrieval.chat.citations import citations
+from registry.topics.topic import searched_text
 from retrieval.chat.history import ChatHistory
-from retrieval.chat.passages import ChatPassages, Passages
+from retrieval.documents.stored_documents import to_where
+from retrieval.documents.text_document_store import similar_chunk
 from retrieval.quoting import BLOCK_IS_DATA, HOW_TO_CITE, context_block
+from retrieval.search.engine import SearchEngine, search_by_meaning
 from schemas.access.callers import check_acting
 from schemas.access.owners import Asker
 from schemas.access.turns import waiting_for
@@ -23,14 +28,18 @@ from schemas.contracts.chat import (
     PLACES,
     SHOWN_CHARACTERS,
     ChatRequest,
+    ChatSearch,
     ChatSource,
     ChatTurn,
+    Citation,
     Conversation,
     Message,
 )
+from schemas.contracts.search import SearchRequest, searchable
 from schemas.contracts.text_documents import SimilarChunk
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.storage.erasure_count import UNKNOWN
+from schemas.where import all_of
 
 log = structlog.get_logger(__name__)
 
@@ -97,13 +106,13 @@ class Chat:
         `Connections.named` raises for the connection that it names, and what `SearchEngine.search` raises:
         without the context that it asked for, a request gets no answer.
         """
-        connection, chat = self._connected(request)
-        question = self._question(request, asker)
-        if self._lacks_sources(question):
-            return self._turn(question, _nothing_found(chat, question))
-        with self._turn_with(connection), _telling_that_it_is_unavailable():
-            answered = chat.chat(self._messages(question), model=request.model, options=request.options)
-        return self._turn(question, answered)
+
+        def ask(chat: ChatProvider, messages: list[Message]) -> Generator[ChatAnswer]:
+            yield chat.chat(messages, model=request.model, options=request.options)
+
+        *_, turn = self._turns(request, asker, ask)
+        assert isinstance(turn, ChatTurn)
+        return turn
 
     def stream(
         self, request: ChatRequest, *, asker: Asker, is_unwanted: Callable[[], bool] | None = None
@@ -113,20 +122,31 @@ class Chat:
         A turn that does not come to its end is not stored: closing the iterator before, or `is_unwanted`, which another
         thread asks, ends the request to the model. Raises what `answer` raises.
         """
+
+        def ask(chat: ChatProvider, messages: list[Message]) -> Generator[str | ChatAnswer]:
+            return chat.stream(messages, model=request.model, options=request.options, is_unwanted=is_unwanted)
+
+        return self._turns(request, asker, ask)
+
+    def _turns(
+        self,
+        request: ChatRequest,
+        asker: Asker,
+        ask: Callable[[ChatProvider, list[Message]], Generator[str | ChatAnswer]],
+    ) -> Generator[str | ChatTurn]:
         connection, chat = self._connected(request)
         question = self._question(request, asker)
-        if self._lacks_sources(question):
+        chunks = question.passages.chunks
+        if request.use_rag and self._says_so and not chunks:
             nothing = _nothing_found(chat, question)
             yield nothing.content
             yield self._turn(question, nothing)
             return
-        with self._turn_with(connection), _telling_that_it_is_unavailable():
-            pieces = chat.stream(
-                self._messages(question), model=request.model, options=request.options, is_unwanted=is_unwanted
-            )
-            with closing(pieces):
-                for piece in pieces:
-                    yield piece if isinstance(piece, str) else self._turn(question, piece)
+        waiting = waiting_for(lambda: self._connections.elsewhere([connection]))
+        messages = with_context(question.messages, request.system, chunks)
+        with waiting, _telling_that_it_is_unavailable(), closing(ask(chat, messages)) as pieces:
+            for piece in pieces:
+                yield piece if isinstance(piece, str) else self._turn(question, piece)
 
     def conversation(self, conversation_id: str, *, asker: Asker, of_owner: str | None = None) -> Conversation:
         """Return what `ChatHistory.conversation` returns. Raises ConversationNotFoundError when there is none."""
@@ -150,9 +170,6 @@ class Chat:
         except ConfigurationError as error:
             raise ChatUnavailableError(error) from error
 
-    def _turn_with(self, connection: str) -> AbstractContextManager[None]:
-        return waiting_for(lambda: self._connections.elsewhere([connection]))
-
     def _question(self, request: ChatRequest, asker: Asker) -> Question:
         asked = next(each.content for each in reversed(request.messages) if each.role == "user")
         conversation_id = request.conversation_id or str(uuid.uuid4())
@@ -167,12 +184,6 @@ class Chat:
             return self._history.erasures()
         except RagError:  # what can be answered without the catalogue is, and not stored
             return UNKNOWN
-
-    def _lacks_sources(self, question: Question) -> bool:
-        return question.request.use_rag and self._says_so and not question.passages.chunks
-
-    def _messages(self, question: Question) -> list[Message]:
-        return with_context(question.messages, question.request.system, question.passages.chunks)
 
     def _turn(self, question: Question, answered: ChatAnswer) -> ChatTurn:
         check_acting()  # a model may think for minutes
@@ -259,3 +270,97 @@ def to_source(chunk: SimilarChunk) -> ChatSource:
         chunk.relevance,
         {name: chunk.metadata[name] for name in PLACES if name in chunk.metadata},
     )
+
+
+_ITEM = r"[0-9]{1,3}(?:\s*[-–]\s*[0-9]{1,3})?"
+_CITED = re.compile(rf"\[\s*({_ITEM}(?:\s*[,;]\s*{_ITEM})*)\s*\]")
+_RULES_WITHOUT_A_MEANING_HERE = ["reference", "text_join", "html_block", "html_inline"]
+"""Without the first, a list of sources does not make links of the citations; without the second, an escaped bracket
+stays apart; and text between HTML tags is text."""
+
+
+def citations(answer: str, passages: Sequence[SimilarChunk]) -> tuple[Citation, ...]:
+    """Return one citation for each number that an answer cites, in the order of first mention.
+
+    Passages are numbered from 1. A citation of any other number is not valid and has no passage.
+    """
+    return tuple(
+        Citation(number, passages[number - 1] if 1 <= number <= len(passages) else None)
+        for number in cited_numbers(answer)
+    )
+
+
+def cited_numbers(answer: str) -> list[int]:
+    """Return the numbers in `[1]`, `[1, 2]` or `[1-3]`, each once, in the order of first mention.
+
+    Brackets in Markdown's code, in the text of a link or an image and behind a backslash cite nothing, and neither do
+    footnotes (`[^1]`) and numbers of more than three digits, such as years.
+    """
+    if not _CITED.search(answer):
+        return []
+    found = (number for text in _prose(answer) for cited in _CITED.finditer(text) for number in _numbers(cited[1]))
+    return list(dict.fromkeys(found))
+
+
+def _numbers(cited: str) -> Iterator[int]:
+    for item in re.split(r"[,;]", cited):
+        first, *rest = (int(number) for number in re.split(r"[-–]", item))
+        last = rest[0] if rest else first
+        yield from range(first, last + 1) if first <= last else (first, last)
+
+
+def _prose(answer: str) -> Iterator[str]:
+    markdown = MarkdownIt("commonmark").disable(_RULES_WITHOUT_A_MEANING_HERE)
+    for block in markdown.parse(answer):
+        if block.type == "inline":
+            yield from _texts(block.children or [])
+
+
+def _texts(tokens: list[Token]) -> Iterator[str]:
+    links = 0
+    for token in tokens:
+        if token.type in ("link_open", "link_close"):
+            links += token.nesting
+        elif token.type == "text" and not links:
+            yield token.content
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """What was found for a question: the passages that are relevant enough, best first, and the greatest relevance of
+    them. A passage whose relevance cannot be told is relevant enough."""
+
+    chunks: Sequence[SimilarChunk] = ()
+    relevance: float | None = None
+    search: ChatSearch | None = None
+
+
+class ChatPassages:
+    """Finds passages for chat requests; safe for use by several threads.
+
+    They are those of `engine`, or those nearest `by_meaning` alone. With `only_relevant`, requests that do not say how
+    relevant they must be get what the search thinks relevant, and else the best that there is.
+    """
+
+    def __init__(self, engine: SearchEngine, *, only_relevant: bool, by_meaning: bool = False) -> None:
+        self._engine = engine
+        self._only_relevant = only_relevant
+        self._by_meaning = by_meaning
+
+    def find(self, request: ChatRequest, messages: Sequence[Message], asker: Asker) -> Passages:
+        """Return the passages for the last of the messages. Raises what `SearchEngine.search` raises."""
+        strategy, text = searched_text([each.content for each in messages if each.role == "user"])
+        wanted = SearchRequest(
+            searchable(text),
+            limit=request.rag_top_k,
+            collections=request.collections,
+            where=all_of(to_where(request.rag_filters), request.where),
+            min_relevance=0.0 if request.min_relevance is None and not self._only_relevant else request.min_relevance,
+            rerank=request.rerank,
+            max_per_document=request.max_per_document,
+            asker=asker,
+        )
+        answer = search_by_meaning(self._engine, wanted) if self._by_meaning else self._engine.search(wanted)
+        chunks = [similar_chunk(each) for each in answer.results]
+        known = [each.relevance for each in chunks if each.relevance is not None]
+        return Passages(chunks, max(known, default=None), ChatSearch(strategy.value, wanted.query, answer.receipt))

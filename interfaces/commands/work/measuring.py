@@ -31,7 +31,7 @@ from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
 from retrieval.bench.query_set import Query, QuerySet, read_query_set
 from retrieval.bench.running import MEASURES, Ask, Bench, Missed, Run
-from retrieval.chat.passages import ChatPassages
+from retrieval.chat.answering import ChatPassages
 from retrieval.ingest.walk import walk
 from retrieval.search.asking import UnknownOracleError
 from retrieval.search.corpus import Corpus

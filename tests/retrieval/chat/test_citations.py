@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.chat.citations import citations, cited_numbers
+from retrieval.chat.answering import citations, cited_numbers
 from schemas.contracts.text_documents import SimilarChunk
 
 
