@@ -1,4 +1,5 @@
-"""Notes of sessions: persona documents in a collection of their own, found as soon as they are noted.
+"""Sessions, which are in the catalogue's database, and their notes: persona documents in a collection of their own,
+found as soon as they are noted.
 
 A replaced note stays stored with the id of the note that replaced it, and the persona oracle leaves it out (contract
 *search*).
@@ -15,43 +16,82 @@ from providers.base import SupportsMetadataFiltering, SupportsOrderBy
 from retrieval.clock import utc_now
 from retrieval.ingest.drafts import Draft
 from retrieval.search.oracles.semantic import AUDIENCE, OWNER, SUPERSEDED_BY, current_notes
-from retrieval.sessions.sessions import Sessions
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import SERVICE, acting_as, acting_still
-from schemas.access.owners import NOBODY, OPEN, Asker, Ownership
+from schemas.access.owners import AUDIENCE_COLUMN, NOBODY, OPEN, Asker, Ownership
 from schemas.contracts.sessions import (
     MAX_NAME_CHARACTERS,
     MAX_NOTE_CHARACTERS,
     NOTE,
     SUMMARY,
     EndedSession,
+    NoSessionError,
     Note,
     NoteNotFoundError,
     NoteSupersededError,
     Session,
+    SessionEndedError,
+    SessionNotFoundError,
     checked_text,
 )
 from schemas.errors import AlreadyThereError, CollectionNotFoundError
 from schemas.records import Document, Metadata, OrderBy
+from schemas.shared_database import Database, Place, Transaction
+from schemas.storage.erasure import Target
 from schemas.storage.erasure_count import storing_since
+from schemas.storage.small_tables import Part, Table, having
 from schemas.where import And, Equals, Exists, Where
 
+STEPS = (
+    (
+        """CREATE TABLE note_sessions (
+            id VARCHAR(40) PRIMARY KEY, number BIGINT NOT NULL, name {text} NOT NULL,
+            started_at VARCHAR(40) NOT NULL, ended_at VARCHAR(40)
+        )""",
+        "CREATE UNIQUE INDEX note_sessions_in_order ON note_sessions (number)",
+    ),
+    ("ALTER TABLE note_sessions ADD COLUMN owner VARCHAR(200) NOT NULL DEFAULT ''",),
+    (f"ALTER TABLE note_sessions ADD COLUMN {AUDIENCE_COLUMN}",),
+)
 
-class Notes:
-    """Keeps notes, usable by several threads. Without a session id the newest open session is meant."""
+
+def _session(id: str, name: str, started_at: str, ended_at: str | None, owner: str, audience: str) -> Session:
+    return Session(id, name, started_at, ended_at, Ownership(owner, audience))
+
+
+SESSIONS = Table("note_sessions", _session)
+
+
+class Notes(Part):
+    """Keeps sessions and their notes: sessions for ever, because notes name them. Only its owner adds to one, whoever
+    it is shared with. Without a session id the asker's newest open session is meant."""
 
     def __init__(
-        self, texts: TextCollections, sessions: Sessions, collection: str, clock: Callable[[], datetime] = utc_now
+        self, texts: TextCollections, database: Database, collection: str, now: Callable[[], datetime] = utc_now
     ) -> None:
         self._texts = texts
-        self._sessions = sessions
         self._collection = collection
-        self._clock = clock
+        self._now = now
+        place = Place("sessions", "removed; their notes are among the documents", self.erase, adds_documents=True)
+        super().__init__(database, "sessions", STEPS, place)
 
     def start(self, name: str, *, asker: Asker, shared: bool = False) -> Session:
         """Start a session, whose notes are `shared` as it is. Raises InvalidInputError when the name is blank or too
         long."""
-        return self._sessions.start(checked_text("name", name, MAX_NAME_CHARACTERS), asker=asker, shared=shared)
+        name = checked_text("name", name, MAX_NAME_CHARACTERS)
+        session = Session(str(uuid.uuid4()), name, self._time(), of=asker.made(shared=shared))
+        self._database.commit(
+            lambda transaction: SESSIONS.insert(
+                transaction,
+                id=session.id,
+                number=SESSIONS.next_number(transaction),
+                name=name,
+                started_at=session.started_at,
+                owner=session.of.owner,
+                audience=session.of.audience,
+            )
+        )
+        return session
 
     def note(self, text: str, session_id: str | None = None, supersedes: str | None = None, *, asker: Asker) -> Note:
         """Keep a text as a note, in place of the note `supersedes` where one is given.
@@ -62,9 +102,9 @@ class Notes:
         SessionEndedError, NoSessionError, NoteNotFoundError, NoteSupersededError, EmbeddingFailureError,
         ErasedMeanwhileError and what the store raises; nothing is kept then.
         """
-        began_at = self._sessions.erasures()
+        began_at = self.erasures()
         text = checked_text("note", text, MAX_NOTE_CHARACTERS)
-        session = self._sessions.open_session(session_id, asker=asker)
+        session = self.open_session(session_id, asker)
         if supersedes is None:
             return self._write(_new(text, session, NOTE), _of_note(session, asker), began_at)
         replaced = self._found(supersedes, asker)
@@ -84,18 +124,23 @@ class Notes:
 
     def end(self, session_id: str | None = None, summary: str | None = None, *, asker: Asker) -> EndedSession:
         """End a session. Its notes stay, and the summary becomes a note. Raise what `note` raises."""
-        began_at = self._sessions.erasures()
-        session = self._sessions.open_session(session_id, asker=asker)
+        began_at = self.erasures()
+        session = self.open_session(session_id, asker)
         summary_id = None
         if summary is not None and summary.strip():
             # The same id for each attempt: one that broke off before the session ended leaves no second summary.
             summary_id = str(uuid.uuid5(uuid.UUID(session.id), SUMMARY))
             text = checked_text("summary", summary, MAX_NOTE_CHARACTERS)
             self._write(replace(_new(text, session, SUMMARY), id=summary_id), _of_note(session, asker), began_at)
-        ended = self._sessions.end(session.id, asker=asker)
-        return EndedSession(
-            ended, self._count(And((Equals("session_id", session.id), Equals("kind", NOTE)))), summary_id
-        )
+        ended_at = self._time()
+
+        def operation(transaction: Transaction) -> Session:
+            ended = _open(transaction, session.id, asker)
+            SESSIONS.update(transaction, having(id=session.id), ended_at=ended_at)
+            return replace(ended, ended_at=ended_at)
+
+        ended = self._database.freely.commit(operation)
+        return EndedSession(ended, self._count_notes(session), summary_id)
 
     def newest(self, limit: int, *, asker: Asker) -> list[Note]:
         """Return the notes that the asker sees and no other note has replaced, newest first."""
@@ -107,6 +152,28 @@ class Notes:
             return []
         return [_note(each) for each in page.documents]
 
+    def erase(self, target: Target) -> int:
+        """Forget the sessions of an erased user, and return their number. Their notes are documents, and those that are
+        being made are not stored."""
+        return self._erase(lambda transaction: SESSIONS.remove(transaction, having(owner=target.owner)))
+
+    def _time(self) -> str:
+        return self._now().isoformat(timespec="milliseconds")
+
+    def open_session(self, session_id: str | None, asker: Asker) -> Session:
+        """Return the session of that id for the asker to change.
+
+        Raises SessionNotFoundError when they see none of that id, OwnedByAnotherError when they only see it,
+        SessionEndedError when it has ended, and NoSessionError when no session is open.
+        """
+        with self._database.read() as transaction:
+            if session_id is not None:
+                return _open(transaction, session_id, asker)
+            newest = SESSIONS.first(transaction, having(owner=asker.owner, ended_at=None))
+        if newest is None:
+            raise NoSessionError
+        return newest
+
     def _write(self, note: Note, of: Ownership, began_at: int, replaced: Document | None = None) -> Note:
         """Store the note. Raises AlreadyThereError when another note has replaced `replaced` meanwhile,
         ErasedMeanwhileError when the count of erasures is not `began_at` any more, and AccessError when the asker may
@@ -114,7 +181,7 @@ class Notes:
 
         The service itself writes: what may be written was checked here, and nobody else may write to this collection.
         """
-        note = replace(note, created_at=self._clock().isoformat(timespec="milliseconds"))
+        note = replace(note, created_at=self._time())
         writer = self._texts.writer(self._collection)
         drafts = [Draft(note.id, note.text, _metadata(note, of))]
         if replaced is not None:
@@ -143,16 +210,23 @@ class Notes:
         asker.check_owns(_ownership(found[0]), f"Note '{note_id}'")
         return found[0]
 
-    def _count(self, where: Where) -> int:
+    def _count_notes(self, session: Session) -> int:
+        notes = And((Equals("session_id", session.id), Equals("kind", NOTE)))
+        reads = self._texts.corpus.open().able(SupportsMetadataFiltering)
         try:
-            return (
-                self._texts.corpus.open()
-                .able(SupportsMetadataFiltering)
-                .documents(self._collection, where, limit=1)
-                .total
-            )
+            return reads.documents(self._collection, notes, limit=1).total
         except CollectionNotFoundError:
             return 0
+
+
+def _open(transaction: Transaction, session_id: str, asker: Asker) -> Session:
+    session = SESSIONS.first(transaction, having(id=session_id))
+    if session is None or not asker.sees(session.of):
+        raise SessionNotFoundError(session_id)
+    asker.check_owns(session.of, f"Session '{session_id}'")
+    if session.ended_at is not None:
+        raise SessionEndedError(session_id, session.ended_at)
+    return session
 
 
 def notes_among_all(owner: str) -> Where:

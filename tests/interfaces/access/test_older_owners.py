@@ -10,7 +10,7 @@ from registry.topics.topic import TopicByRule
 from retrieval.chat import history
 from retrieval.context import search_metrics
 from retrieval.jobs import stored_jobs
-from retrieval.sessions import sessions
+from retrieval.sessions import notes
 from retrieval.watching import stored_reports
 from schemas.access.owners import OPEN, Asker, Ownership
 from schemas.contracts.collect import CollectRequest
@@ -30,7 +30,7 @@ def test_data_made_before_there_were_owners_belongs_to_the_open_service_and_admi
     parts = {
         "conversations": conversations.STEPS[:1],
         "chat history": history.STEPS[:1],
-        "sessions": sessions.STEPS[:1],
+        "sessions": notes.STEPS[:1],
         "watchers": stored_reports.STEPS[:1],
         "jobs": stored_jobs.STEPS[:1],
         "connections": CONNECTION_STEPS[:1],
@@ -54,13 +54,13 @@ def test_data_made_before_there_were_owners_belongs_to_the_open_service_and_admi
     request = CollectRequest("Does it scale?", "", "", ())
     assert kept.follow("c", request, owner="ada").current_topic == ""
     assert kept.follow("c", request, owner=OPEN).current_topic == "InstructLab"
-    messages, opened = history.ChatHistory(catalog), sessions.Sessions(catalog)
+    messages, opened = history.ChatHistory(catalog), notes.Notes(None, catalog, "notes")
     watchers, jobs = stored_reports.Watchers(catalog), stored_jobs.StoredJobs(catalog, "here")
     for asker in (Asker(OPEN), Asker("key:admin", sees_all=True)):
         assert [each.content for each in messages.conversation("c", asker=asker).messages] == ["Hi"]
         assert [each.name for each in watchers.all(asker=asker)] == ["docs"]
         assert jobs.one("j", asker=asker).of == Ownership(OPEN)
-    assert opened.open_session(None, asker=Asker(OPEN)).name == "before"
+    assert opened.open_session(None, Asker(OPEN)).name == "before"
     assert [each.of for each in StoredConnections(catalog).all()] == [Ownership(OPEN)]
     ada = Asker("ada")
     with pytest.raises(history.ConversationNotFoundError):

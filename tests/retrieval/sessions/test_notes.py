@@ -4,6 +4,7 @@ embeddings count letters."""
 import re
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
 
@@ -21,7 +22,6 @@ from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.semantic import PersonaOracle
 from retrieval.sessions.notes import Notes
 from retrieval.sessions.project_context import ContextWriter
-from retrieval.sessions.sessions import Sessions
 from retrieval.text_collections import TextCollections
 from schemas.access.owners import Asker
 from schemas.contracts.sessions import (
@@ -47,20 +47,13 @@ def clock():
 
 
 @pytest.fixture
-def sessions(app, clock):
-    """The sessions, after every open one of other tests has been ended."""
-    sessions = Sessions(app.extensions["rag.service"].catalog, clock)
-    while True:
-        try:
-            sessions.end(sessions.open_session(None, asker=Asker()).id, asker=Asker())
-        except NoSessionError:
-            return sessions
-
-
-@pytest.fixture
-def notes(connections, choice_of, embeddings, sessions, collection, clock, client):
-    texts = TextCollections(connections, choice_of())
-    yield Notes(texts, sessions, collection, clock)
+def notes(app, connections, choice_of, embeddings, collection, clock, client):
+    """The notes, after every open session of other tests has been ended."""
+    notes = Notes(TextCollections(connections, choice_of()), app.extensions["rag.service"].catalog, collection, clock)
+    with suppress(NoSessionError):
+        while True:
+            notes.end(asker=Asker())
+    yield notes
     client.delete(f"/collections/{collection}")
 
 
@@ -224,7 +217,7 @@ def worker(catalogs):
         )
         store = Store(catalog, Planner(catalog, NoIndex()), NoIndex(), writing, HeldDocuments())
         provider = LocalProvider({}, ProviderContext(storage=store))
-        return Notes(Texts(OneProvider(provider), before_write), Sessions(catalog), "notes")
+        return Notes(Texts(OneProvider(provider), before_write), catalog, "notes")
 
     return open_worker
 
@@ -297,7 +290,7 @@ def writer(app, connections, choice_of, embeddings, open_engine, shelve):
     choice = choice_of("context-documents", "context-rules", notes="context-notes")
     search = open_engine((LexicalOracle(),), choice, fetch_min=50, fusion="smoothed")
     texts = TextCollections(connections, choice)
-    notes = Notes(texts, Sessions(app.extensions["rag.service"].catalog), "context-notes")
+    notes = Notes(texts, app.extensions["rag.service"].catalog, "context-notes")
     return ContextWriter(search, choice, notes, settings)
 
 
