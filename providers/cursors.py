@@ -29,13 +29,14 @@ def through_pages(read: Callable[[str | None], tuple[Iterable[T], str | None]]) 
             return
 
 
-def encode_cursor(place: Place, where: Where) -> str:
-    """Return the cursor of the page that begins at `place`."""
+def encode_cursor(place: Place, where: object) -> str:
+    """Return the cursor of the page that begins at `place`. `where` is the filter, or whatever else must stay the same
+    from page to page."""
     content = orjson.dumps([_fingerprint(where), place])
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
-def decode_cursor(cursor: str, where: Where) -> Place:
+def decode_cursor(cursor: str, where: object) -> Place:
     """Return the place of a cursor. Raises InvalidInputError when the text is not a cursor of this filter."""
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
@@ -45,7 +46,7 @@ def decode_cursor(cursor: str, where: Where) -> Place:
     except (ValueError, TypeError, binascii.Error):
         raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor") from None
     if fingerprint != _fingerprint(where):
-        raise InvalidInputError("The cursor belongs to another 'where'", code="invalid_cursor", field="cursor")
+        raise InvalidInputError("The cursor belongs to other filters", code="invalid_cursor", field="cursor")
     return place
 
 
@@ -58,5 +59,5 @@ def decode_offset(cursor: str | None, where: Where) -> int:
     return place
 
 
-def _fingerprint(where: Where) -> str:
+def _fingerprint(where: object) -> str:
     return hashlib.blake2b(repr(where).encode(), digest_size=6).hexdigest()

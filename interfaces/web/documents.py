@@ -78,8 +78,7 @@ def compare_files() -> Response:
 @blueprint.get("/documents")
 @declare(Lane.READ, query=STORED_PAGE)
 def list_documents() -> Response:
-    page = layers().documents.page(**arguments())
-    return json_response(stored_page(page.documents, page.total, page.next_cursor))
+    return json_response(stored_page(*layers().documents.page(**arguments())))
 
 
 @blueprint.get("/documents/<any_id(below=original):document_id>")

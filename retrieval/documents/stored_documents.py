@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
 from providers.base import SupportsEmbeddings, SupportsMetadataFiltering
+from providers.cursors import decode_cursor, encode_cursor
 from retrieval.documents.originals import Originals
 from retrieval.ingest.drafts import FIRST_CHUNKS, KIND, WHOLE
 from retrieval.search.corpus import Chosen
@@ -19,8 +15,8 @@ from retrieval.text_collections import TextCollections
 from schemas.access.callers import current
 from schemas.connections import CollectionInfo
 from schemas.contracts.text_documents import Deleted, Filters, KnownChunk, KnownDocument
-from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, NotFoundError
-from schemas.names import NAME_BEGINNING, spellings_of_id
+from schemas.errors import CollectionNotFoundError, ConflictError, NotFoundError
+from schemas.names import spellings_of_id
 from schemas.plurals import counted
 from schemas.records import Document, Metadata
 from schemas.storage.reembedding import recorded_model
@@ -46,13 +42,8 @@ class OriginalNotKeptError(NotFoundError):
         super().__init__(f"The original of document '{document_id}' is not kept", id=document_id)
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentPage:
-    """A page of documents, and how many match in all."""
-
-    documents: list[KnownDocument]
-    total: int
-    next_cursor: str | None
+DocumentPage = tuple[list[KnownDocument], int, str | None]
+"""A page of documents, how many match in all, and the cursor of the next page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +82,14 @@ class StoredDocuments:
         reads = chosen.corpus.able(SupportsMetadataFiltering)
         where = all_of(to_where(filters), Or((FIRST_CHUNKS, WHOLE)))
         asked = sorted(chosen.asked, key=lambda each: each.name)
-        mark = _fingerprint(where, names)
-        begin, inner = ("", None) if cursor is None else _decoded(cursor, mark)
+        bound_to = (where, None if names is None else sorted(names))
+        # The name of the collection that the page begins with, and the cursor within it. No name has a blank.
+        begin, _, inner = ("" if cursor is None else str(decode_cursor(cursor, bound_to))).partition(" ")
         found: list[KnownDocument] = []
         total, following = 0, None
         for each in asked:
             is_read = each.name >= begin and following is None and len(found) < limit
-            own = inner if each.name == begin else None
+            own = (inner or None) if each.name == begin else None
             try:
                 page = reads.documents(each.name, where, limit=limit - len(found) if is_read else 1, cursor=own)
             except CollectionNotFoundError:  # deleted meanwhile
@@ -106,10 +98,10 @@ class StoredDocuments:
             if is_read:
                 found += [self._known(chosen, first, each) for first in page.documents]
                 if page.next_cursor is not None:
-                    following = _encoded(mark, each.name, page.next_cursor)
+                    following = encode_cursor(f"{each.name} {page.next_cursor}", bound_to)
             elif each.name >= begin and following is None and page.total:
-                following = _encoded(mark, each.name, None)
-        return DocumentPage(found, total, following)
+                following = encode_cursor(f"{each.name} ", bound_to)
+        return found, total, following
 
     def one(self, document_id: str, collection: str | None = None) -> KnownDocument:
         """Return a document, from the named collection or the one that has it.
@@ -269,26 +261,3 @@ def _chunk(stored: Document) -> KnownChunk:
         slide=told.get("slide"),
         start_line=told.get("start_line"),
     )
-
-
-def _fingerprint(where: Where, names: Sequence[str] | None) -> str:
-    asked = None if names is None else sorted(names)
-    return hashlib.blake2b(repr((where, asked)).encode(), digest_size=6).hexdigest()
-
-
-def _encoded(mark: str, name: str, inner: str | None) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps([mark, name, inner])).decode().rstrip("=")
-
-
-def _decoded(cursor: str, mark: str) -> tuple[str, str | None]:
-    """Return (the collection that the page begins with, the cursor within it)."""
-    try:
-        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        asked, name, inner = orjson.loads(base64.urlsafe_b64decode(padded))
-        if not isinstance(name, str) or not NAME_BEGINNING.fullmatch(name) or not isinstance(inner, str | None):
-            raise ValueError("no name")
-    except (ValueError, TypeError, binascii.Error):
-        raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor") from None
-    if asked != mark:
-        raise InvalidInputError("The cursor belongs to other filters", code="invalid_cursor", field="cursor")
-    return name, inner

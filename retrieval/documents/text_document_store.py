@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from providers.embeddings.base import EmbeddingProvider
-from retrieval.documents.stored_documents import NO_FILTERS, StoredDocuments, number_in, tags_in, text_in, to_where
+from retrieval.documents.stored_documents import (
+    NO_FILTERS,
+    DocumentPage,
+    StoredDocuments,
+    number_in,
+    tags_in,
+    text_in,
+    to_where,
+)
 from retrieval.ingest import profiles
 from retrieval.ingest.drafts import INTERNAL, SourceDocument, is_file_name
 from retrieval.ingest.files import merged_tags
@@ -19,7 +27,6 @@ from schemas.contracts.text_documents import (
     DEFAULT_TOP_K,
     CollectionCounts,
     Filters,
-    KnownDocument,
     RagDocument,
     SimilarChunk,
     SimilarChunks,
@@ -60,9 +67,7 @@ class RagStore:
 
         Raises EmbeddingFailureError, VectorDBWriteError and InvalidInputError; the stored version stays then.
         """
-        done = self._texts.ingest(
-            self._settings.documents_collection, lambda embedding: self._to_source(document, embedding)
-        )
+        done = self._texts.ingest(self.collection, lambda embedding: self._to_source(document, embedding))
         return Upserted(done.status, text_document_id(document.source, document.path), done.chunks)
 
     def search_similar_chunks(
@@ -78,8 +83,8 @@ class RagStore:
     ) -> SimilarChunks:
         """Return the chunks nearest to a text that have at least that score and relevance, best first.
 
-        Chunks match `filters` and `where`. `min_relevance` of None is the default of `least_relevance`. `collections`
-        are what `CollectionChoice.choose` takes. Raises InvalidInputError, CollectionNotFoundError,
+        Chunks match `filters` and `where`. `min_relevance` of None is the default of `TextCollections.least_relevance`.
+        `collections` are what `CollectionChoice.choose` takes. Raises InvalidInputError, CollectionNotFoundError,
         EmbeddingFailureError and VectorDBUnavailableError.
         """
         request = SearchRequest(
@@ -87,15 +92,11 @@ class RagStore:
             limit=top_k,
             collections=None if collections is None else tuple(collections),
             where=all_of(to_where(filters), where),
-            min_relevance=self.least_relevance(min_relevance),
+            min_relevance=self._texts.least_relevance(min_relevance),
         )
         answer = search_by_meaning(self._search, request)
         similar = [chunk for each in answer.results if (chunk := similar_chunk(each)).score >= min_score]
         return SimilarChunks(similar, answer.receipt.collections)
-
-    def least_relevance(self, asked: float | None = None) -> float:
-        """Return the least relevance of a chunk: as asked, else as set, else the embedding model's."""
-        return self._texts.least_relevance(asked)
 
     def documents(
         self,
@@ -104,20 +105,15 @@ class RagStore:
         filters: Filters = NO_FILTERS,
         limit: int = 100,
         cursor: str | None = None,
-    ) -> tuple[list[KnownDocument], int, str | None]:
-        """Return a page of the documents that match, how many match in all, and the cursor of the next page.
-
-        Documents come in the order of their first ingestion. Raises CollectionNotFoundError for a collection that is
-        named.
-        """
-        name = self._settings.documents_collection if collection is None else collection
+    ) -> DocumentPage:
+        """Return a page of the documents of one collection that match, in the order of their first ingestion. Raises
+        CollectionNotFoundError for a collection that is named."""
         try:
-            page = self._documents.page((name,), filters=filters, limit=limit, cursor=cursor)
+            return self._documents.page((collection or self.collection,), filters=filters, limit=limit, cursor=cursor)
         except CollectionNotFoundError:
             if collection is not None:
                 raise
             return [], 0, None
-        return page.documents, page.total, page.next_cursor
 
     def metrics(self) -> StoreMetrics:
         """Return the current counts of the collections that searches ask."""

@@ -5,14 +5,20 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
 
 import structlog
 
+from providers.embeddings.base import EmbeddingProvider
+from retrieval.chunking import MarkdownDocument, markdown_title
 from retrieval.failures import write_error
+from retrieval.ingest import profiles
 from retrieval.ingest.collection_writer import CollectionWriter, batches
-from retrieval.ingest.drafts import FIRST_CHUNKS, INTERNAL
-from retrieval.ingest.ingestion import Ingested, ingest_document
-from retrieval.rules.rule_documents import id_of, is_iso_date, to_source
+from retrieval.ingest.drafts import FIRST_CHUNKS, INTERNAL, SourceDocument
+from retrieval.ingest.identity import document_id
+from retrieval.ingest.ingestion import ingest_document
 from retrieval.search.engine import SearchEngine, cosine_of, search_by_meaning
 from retrieval.text_collections import TextCollections
 from schemas.bounds import MAX_PAGE
@@ -29,6 +35,7 @@ from schemas.contracts.rule_documents import (
 )
 from schemas.contracts.search import FusedResult, SearchRequest
 from schemas.errors import AccessError, ConflictError, InvalidInputError, RagError
+from schemas.metadata import check_metadata, set_apart
 from schemas.names import check_collection_name
 from schemas.settings import RetrievalSettings
 from schemas.where import In
@@ -114,7 +121,7 @@ class RAGPipeline:
                     failures.append(Failure(index, document.filename, error.code, error.message))
                 else:
                     processed += 1
-                    warnings += _warnings(document, done)
+                    warnings += [f"{document.filename}: {sentence}" for sentence in done.warnings]
                     if done.warnings:
                         log.warning("ambiguous document", filename=document.filename, job=str(job_id))
             if replace_missing:
@@ -176,10 +183,6 @@ def _delete_others(writer: CollectionWriter, documents: Sequence[RuleDocument]) 
         writer.delete(In("document_id", tuple(others)))
 
 
-def _warnings(document: RuleDocument, done: Ingested) -> list[str]:
-    return [f"{document.filename}: {sentence}" for sentence in done.warnings]
-
-
 def _chunk(found: FusedResult, settings: RetrievalSettings) -> DocumentChunk:
     metadata = {name: value for name, value in found.metadata.items() if name not in INTERNAL}
     date = found.metadata.get("updated_at")
@@ -216,3 +219,81 @@ def _uuid(name: str) -> uuid.UUID:
         return uuid.UUID(name)
     except ValueError:
         return uuid.uuid5(_IDS, name)
+
+
+REQUIRED = ("source", "doc_type", "last_update_date")
+ALIAS = "document_type"
+
+
+def id_of(document: RuleDocument) -> str:
+    """Return the id of a document, derived from its file name where it gives none. Raises InvalidDocumentError when the
+    id it gives is not a UUID."""
+    given = document.document_id
+    if given is None:
+        return document_id(document.filename)
+    try:
+        return str(given if isinstance(given, UUID) else UUID(given))
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidDocumentError("document_id must be a UUID", field="document_id") from None
+
+
+def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: EmbeddingProvider) -> SourceDocument:
+    """Return the document as ingestion takes it. Raises InvalidDocumentError, naming the field, when it cannot be
+    stored."""
+    if not document.filename.strip():
+        raise InvalidDocumentError("filename is blank", field="filename")
+    if not document.content.strip():
+        raise InvalidDocumentError("content is blank", field="content")
+    metadata = _checked(document.metadata, settings)
+    markdown = MarkdownDocument(document.content)
+    section, title = metadata.get("section"), markdown_title(markdown)
+    split = profiles.whole(
+        embedding, settings.whole_max_tokens, section if isinstance(section, str) else "", settings.whole_levels
+    )
+    return SourceDocument(
+        id=id_of(document),
+        title=title or document.filename,
+        text=document.content,
+        metadata=set_apart(metadata, {"path": document.filename}),
+        split=lambda _: split(markdown),
+        title_is_file_name=not title,
+        kind="markdown",
+    )
+
+
+def _checked(given: dict[str, Any], settings: RetrievalSettings) -> dict[str, Any]:
+    check_metadata(given)
+    metadata = {name: value for name, value in given.items() if name != ALIAS}
+    if metadata.get("doc_type") is None:
+        metadata["doc_type"] = given.get(ALIAS)
+    for name in REQUIRED:
+        value = metadata.get(name)
+        if value is None:
+            raise InvalidDocumentError(f"metadata.{name} is required", field=f"metadata.{name}")
+        if not isinstance(value, str) or not value.strip():
+            raise InvalidDocumentError(f"metadata.{name} must be a text that is not blank", field=f"metadata.{name}")
+    if metadata["doc_type"] not in settings.doc_types:
+        raise InvalidDocumentError(
+            f"metadata.doc_type must be one of {', '.join(settings.doc_types)}, not '{metadata['doc_type']}'",
+            field="metadata.doc_type",
+            allowed=list(settings.doc_types),
+        )
+    if not is_iso_date(metadata["last_update_date"]):
+        raise InvalidDocumentError(
+            f"metadata.last_update_date must be an ISO date (2026-01-31), not '{metadata['last_update_date']}'",
+            field="metadata.last_update_date",
+        )
+    return metadata
+
+
+def is_iso_date(text: object) -> bool:
+    """Return whether it is a text with a date, or with a date and a time."""
+    if not isinstance(text, str):
+        return False
+    for read in (date.fromisoformat, datetime.fromisoformat):
+        try:
+            read(text)
+        except ValueError:
+            continue
+        return True
+    return False
