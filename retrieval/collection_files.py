@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, fields
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,14 +40,8 @@ BYTES_AT_ONCE = 4 << 20
 Body = dict[str, Any]
 
 
-class Progress(Protocol):
-    """Called with a collection's name and how many of its documents are done, of how many."""
-
-    def __call__(self, name: str, done: int, total: int) -> None: ...
-
-
-def _tell_nobody(name: str, done: int, total: int) -> None:
-    pass
+Progress = Callable[[str, int, int], None]
+"""Called with a collection's name and how many of its documents are done, of how many."""
 
 
 class Store(Protocol):
@@ -96,7 +89,7 @@ class Imported:
 
 
 def export_collections(
-    store: Store, directory: Path, names: Sequence[str] | None = None, progress: Progress = _tell_nobody
+    store: Store, directory: Path, names: Sequence[str] | None = None, progress: Progress = lambda *_: None
 ) -> list[Entry]:
     """Write the collections (by default all of all databases) into `directory`, which must be new or empty.
 
@@ -132,7 +125,7 @@ def read_manifest(directory: Path) -> list[Entry]:
 
 
 def import_collections(
-    store: Store, directory: Path, names: Sequence[str] | None = None, progress: Progress = _tell_nobody
+    store: Store, directory: Path, names: Sequence[str] | None = None, progress: Progress = lambda *_: None
 ) -> list[Imported]:
     """Store the collections of an export in the service, then compare the service with the export.
 
@@ -171,7 +164,7 @@ def _export(store: Store, directory: Path, name: str, file: str, progress: Progr
         before = store.collection(name)
         with store.export(name) as (count, chunks):
             after = store.collection(name)
-            seen = _Seen(partial(progress, name, total=count))
+            seen = _Seen(lambda done: progress(name, done, count))
             with suppress(UnavailableError):
                 _write_whole(directory / file, seen.passing(chunks))
         described = ("metric", "metadata")
@@ -260,7 +253,7 @@ def _import(store: Store, directory: Path, entry: Entry, progress: Progress) -> 
         for key in done:
             done[key] += answer[key]
         sent += len(lines)
-        progress(entry.name, sent, total=entry.count)
+        progress(entry.name, sent, entry.count)
     differences = list(_differences(store, directory, entry))
     if without_reserved(there["metadata"]) != metadata:
         differences.append("the collection was there with other metadata, which were kept")

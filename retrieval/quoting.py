@@ -86,9 +86,9 @@ def one_line(title: str) -> str:
     return without_markers(shown)
 
 
-def excerpt(text: str, characters: int = EXCERPT_CHARACTERS) -> str:
-    """Return a text, cut after `characters` where it is longer."""
-    return text if len(text) <= characters else f"{text[:characters].rstrip()} …"
+def excerpt(text: str) -> str:
+    """Return a text, cut where it is longer than an excerpt."""
+    return text if len(text) <= EXCERPT_CHARACTERS else f"{text[:EXCERPT_CHARACTERS].rstrip()} …"
 
 
 def quoted(text: str) -> str:

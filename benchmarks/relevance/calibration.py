@@ -33,7 +33,7 @@ from retrieval.ingest.profiles import chunking_of
 from retrieval.ingest.records import Record, read_records
 from retrieval.ingest.walk import walk
 from retrieval.reading import DocumentReader
-from retrieval.search.relevance import CANDIDATES, share_of_words
+from retrieval.search.relevance import CANDIDATES, WordsFound
 from schemas.records import Vector
 from schemas.settings import RetrievalSettings
 
@@ -135,7 +135,7 @@ def best_hits(
         cosines = asked @ collection.vectors.T
         for (text, home), row in zip(questions, cosines, strict=True):
             nearest = np.argsort(-row)[:CANDIDATES]
-            words_found = share_of_words(text, [collection.texts[place] for place in nearest])
+            words_found = WordsFound(text, [collection.texts[place] for place in nearest]).share
             rows.append((float(row[nearest[0]]), words_found, home == collection.name))
     cosine, found, answers = zip(*rows, strict=True)
     return BestHits(np.array(cosine), np.array(found), np.array(answers))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import structlog
 
@@ -12,11 +13,12 @@ from providers.base import SupportsTextSearch
 from retrieval.asking import ask_within
 from retrieval.clock import milliseconds_since, utc_now, z_time
 from retrieval.context.breaker import CircuitBreaker
-from retrieval.context.items import document_id_of, to_source
-from retrieval.context.search_metrics import SearchMetrics
-from retrieval.context.searching import ContextSearch
+from retrieval.context.fallback import BREAKER_OPEN, FallbackChain, Outcome
+from retrieval.context.items import document_id_of, to_item, to_source, to_where
+from retrieval.context.search_metrics import SearchMetrics, SearchRow
 from retrieval.ingest.identity import chunk_id
-from retrieval.search.engine import SearchEngine
+from retrieval.search.engine import SEMANTIC, SearchEngine, search_by_meaning
+from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import current
 from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY
@@ -33,6 +35,8 @@ from schemas.contracts.context import (
     PartHealth,
     TimeRange,
 )
+from schemas.contracts.search import SearchAnswer, SearchRequest, check_query
+from schemas.errors import UnavailableError
 from schemas.settings import RetrievalSettings
 from schemas.shared_database import Database
 
@@ -50,6 +54,9 @@ RANGES_SECONDS: Mapping[TimeRange, float] = {
     "7d": 168 * HOUR_SECONDS,
     "30d": 720 * HOUR_SECONDS,
 }
+UNKNOWN_AGENT = "unknown"
+SHARE_FOR_ASKING = 0.9
+"""The share of a level's seconds that its search may take, so that its answer comes in time."""
 PROBE_SPARE_SECONDS = 2.0
 """The seconds that a search which probes for the circuit breaker may take beyond those of its levels."""
 
@@ -78,14 +85,40 @@ class ContextLayer:
         )
         self._texts = texts
         self._metrics = SearchMetrics(database, days=settings.metrics_days)
-        self._search = ContextSearch(engine, self._indexed_chunks, self.breaker, self._metrics, settings)
+        self._engine = engine
+        self._settings = settings
+        self._chain = FallbackChain(
+            self._by_vector,
+            self._by_text,
+            self._indexed_chunks,
+            self.breaker,
+            vector_seconds=settings.context_vector_seconds,
+            text_seconds=settings.context_text_seconds,
+        )
         self._vector_store, self._models = vector_store, models
         self._health_pool = ThreadPoolExecutor(HEALTH_PARALLEL, thread_name_prefix="context-health")
-        self._collection = settings.context_collection
 
     def search(self, asked: ContextQuery) -> ContextAnswer:
-        """Answer a search, whatever is down. Raises as `ContextSearch.search` does."""
-        return self._search.search(asked)
+        """Answer a search, whatever is down.
+
+        Raises InvalidQueryError for a query that is not valid, and CollectionNotFoundError.
+        """
+        began = time.perf_counter()
+        check_query(asked.query)
+        outcome = self._chain.search(asked)
+        latency_ms = milliseconds_since(began)
+        if not current().owns_nothing:
+            self._record(asked, outcome, latency_ms)
+        answer = outcome.answer
+        return ContextAnswer(
+            [] if answer is None else [to_item(each) for each in answer.results],
+            latency_ms,
+            outcome.fallback,
+            fallback_level=outcome.level,
+            circuit_breaker_open=outcome.level == BREAKER_OPEN,
+            total_indexed=outcome.total_indexed,
+            receipt=None if answer is None else answer.receipt.collections,
+        )
 
     def index(self, document: ContextDocument) -> IndexedText:
         """Split, embed and store a text as a whole, and return what was stored.
@@ -93,7 +126,7 @@ class ContextLayer:
         Raises what `TextCollections.ingest` raises; nothing is stored then.
         """
         began = time.perf_counter()
-        done = self._texts.ingest(self._collection, lambda embedding: to_source(document, embedding))
+        done = self._texts.ingest(self._settings.context_collection, lambda embedding: to_source(document, embedding))
         stored_as = document_id_of(document)
         chunk_ids = [chunk_id(stored_as, index) for index in range(done.chunks)]
         return IndexedText(stored_as, chunk_ids, milliseconds_since(began))
@@ -149,7 +182,7 @@ class ContextLayer:
         )
 
     def close(self) -> None:
-        self._search.close()
+        self._chain.close()
         self._health_pool.shutdown(cancel_futures=True)
 
     def _indexed_documents(self) -> int:
@@ -167,3 +200,55 @@ class ContextLayer:
         search = chosen.corpus.able(SupportsTextSearch)
         for collection in chosen.asked:
             search.text_search(collection.name, "health", top_k=1)
+
+    def _by_vector(self, asked: ContextQuery) -> SearchAnswer:
+        seconds = SHARE_FOR_ASKING * self._settings.context_vector_seconds
+        request = replace(_request(asked, SEMANTIC, seconds), min_relevance=asked.min_relevance, cached_for="context")
+        return search_by_meaning(self._engine, request)
+
+    def _by_text(self, asked: ContextQuery) -> SearchAnswer:
+        if not self._settings.text_fallback:
+            raise UnavailableError("The search by words is off (RAG_TEXT_FALLBACK)")
+        seconds = SHARE_FOR_ASKING * self._settings.context_text_seconds
+        return self._engine.search(_request(asked, LexicalOracle.name, seconds))
+
+    def _record(self, asked: ContextQuery, outcome: Outcome, latency_ms: float) -> None:
+        answer = outcome.answer
+        embedding_ms = vector_ms = None
+        if answer is not None and (semantic := answer.receipt.oracles.get(SEMANTIC)) is not None:
+            embedding_ms = answer.receipt.embedding_latency_ms
+            vector_ms = max(0.0, semantic.latency_ms - (embedding_ms or 0.0))
+        row = SearchRow(
+            timestamp_ms=round(time.time() * 1e3),
+            query=asked.query if self._settings.log_queries else "",
+            results_count=0 if answer is None else len(answer.results),
+            latency_ms=latency_ms,
+            embedding_latency_ms=embedding_ms,
+            vector_latency_ms=vector_ms,
+            fallback=outcome.fallback,
+            fallback_level=outcome.level,
+            cache_hit=answer is not None and answer.is_cached,
+            agent=asked.agent or UNKNOWN_AGENT,
+            content_type=asked.content_type,
+            category=asked.category,
+            game=asked.game,
+            error=outcome.error,
+            owner=current().owner,
+        )
+        try:
+            self._metrics.record(row)
+        except Exception:  # the search has its answer, which counting must not lose
+            log.exception("a search is not in the statistics")
+
+
+def _request(asked: ContextQuery, oracle: str, seconds: float) -> SearchRequest:
+    return SearchRequest(
+        asked.query,
+        limit=asked.limit,
+        oracles=(oracle,),
+        collections=asked.collections,
+        where=to_where(asked),
+        by_passage=True,
+        joins=False,
+        limit_seconds=seconds,
+    )

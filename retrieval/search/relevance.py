@@ -84,11 +84,6 @@ class WordsFound:
         return self._told * found + (1.0 - self._told) * USUAL_SHARE
 
 
-def share_of_words(question: str, texts: Sequence[str]) -> float:
-    """Return `WordsFound.share` of the texts that are nearest to a question."""
-    return WordsFound(question, texts).share
-
-
 def _stems(question: str) -> list[str]:
     stems: dict[str, None] = {}
     for word in _WORD.findall(question.casefold()):

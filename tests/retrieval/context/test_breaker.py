@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from retrieval.context.breaker import CLOSED, HALF_OPEN, OPEN, CircuitBreaker, Pass
-from retrieval.context.searching import EMPTY, TEXT, FallbackChain
+from retrieval.context.fallback import EMPTY, TEXT, FallbackChain
 from schemas.errors import (
     CollectionForbiddenError,
     CollectionNotFoundError,

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from retrieval.context.searching import BREAKER_OPEN, EMPTY, TEXT, VECTOR
+from retrieval.context.fallback import BREAKER_OPEN, EMPTY, TEXT, VECTOR
 from schemas.settings import RetrievalSettings
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.support.model_server import Answer

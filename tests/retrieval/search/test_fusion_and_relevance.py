@@ -17,11 +17,14 @@ from retrieval.search.relevance import (
     COMMON_WORD,
     TOGETHER,
     WordsFound,
-    share_of_words,
 )
 from retrieval.search.smoothing import K1, NEIGHBOURS, SHARE, B, WordSimilarity, cosines, smoothed
 from schemas.contracts.search import OracleResult
 from schemas.ways import FUSIONS
+
+
+def share_of_words(question, texts):
+    return WordsFound(question, texts).share
 
 
 def result(doc_id, *, score=0.5, collection="docs", chunk=""):
