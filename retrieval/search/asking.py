@@ -12,7 +12,7 @@ from functools import partial
 
 from registry.embedding.queries import EmbeddingMismatchError
 from retrieval.asking import Outcome, ask_within
-from retrieval.search.corpus import Chosen, OpenCorpus
+from retrieval.search.corpus import Chosen
 from retrieval.search.fusion import key_of, passage_of
 from retrieval.search.oracles.base import Oracle, Question
 from schemas.contracts.search import (
@@ -30,11 +30,6 @@ from schemas.contracts.search import (
 from schemas.errors import InvalidInputError, RagError, TooManyRequestsError, TooSlowError, UnavailableError
 from schemas.names import matches_pattern
 from schemas.observing import spans
-
-PARALLEL = 48
-"""The number of questions that one oracle of one worker answers at a time, over all requests: as many as the lanes let
-in by default, so that those who wait for a service that hangs leave threads to the others."""
-
 
 OracleOutcome = Outcome[OracleAnswer | None]
 """The outcome of asking one oracle, without a value when it was not available."""
@@ -120,86 +115,55 @@ class SearchFailedError(UnavailableError):
     failures: Mapping[str, RagError]
 
 
-class Oracles:
-    """The oracles of a service, usable by several threads."""
+Oracles = Mapping[str, Oracle]
+"""The oracles of a service by their names."""
 
-    def __init__(self, oracles: Sequence[Oracle]) -> None:
-        self._oracles = {oracle.name: oracle for oracle in oracles}
-        # Each has threads of its own: an oracle that hangs keeps nobody from asking the others.
-        self._pools = {name: ThreadPoolExecutor(PARALLEL, thread_name_prefix=name) for name in self._oracles}
 
-    def close(self) -> None:
-        for pool in self._pools.values():
-            pool.shutdown(wait=False, cancel_futures=True)
+def weights_of(request: SearchRequest, oracles: Oracles) -> dict[str, float]:
+    """Return the weight of each oracle that is to be asked. Raises InvalidInputError when the request names an unknown
+    oracle or gives an invalid weight."""
+    for said_in, names in (("oracles", request.oracles or ()), ("weights", request.weights)):
+        for name in names:
+            if name not in oracles:
+                raise UnknownOracleError(name, said_in, list(oracles))
+    if request.oracles == ():
+        raise InvalidInputError(
+            "oracles must name at least one", field="oracles", code="invalid_field", allowed=list(oracles)
+        )
+    for name, weight in request.weights.items():
+        if not 0 <= weight <= MAX_WEIGHT:
+            sentence = f"weights.{name} must be a number from 0 to {MAX_WEIGHT:,.0f}"
+            raise InvalidInputError(sentence, field=f"weights.{name}", code="invalid_field")
+    chosen = _by_collections(request.collections, oracles) if request.oracles is None else request.oracles
+    weights = {name: float(request.weights.get(name, 1.0)) for name in chosen}
+    if not any(weights.values()):
+        raise InvalidInputError("weights must not all be 0", field="weights", code="invalid_field")
+    return weights
 
-    @property
-    def measures(self) -> dict[str, str]:
-        """What each oracle measures, by its name."""
-        return {name: oracle.measure for name, oracle in self._oracles.items()}
 
-    def own_collections(self, name: str) -> tuple[str, ...]:
-        """Return the collections that an oracle asks whatever a question names."""
-        return self._oracles[name].own_collections
+def ask(plan: Plan, oracles: Oracles, pools: Mapping[str, ThreadPoolExecutor]) -> dict[str, OracleOutcome]:
+    """Return the outcome of asking each oracle of a plan, in threads of its own; those that take longer than it allows
+    have failed."""
+    seconds = plan.until - time.monotonic()
+    asked = {name: ask_within(seconds, pools[name].submit, partial(_ask, oracles[name], plan)) for name in plan.asked}
+    return {name: outcome() for name, outcome in asked.items()}
 
-    def available(self, corpus: OpenCorpus) -> list[str]:
-        """Return the names of the oracles that have anything to answer from now."""
-        return [name for name, oracle in self._oracles.items() if oracle.is_available(corpus)]
 
-    def weights_of(self, request: SearchRequest) -> dict[str, float]:
-        """Return the weight of each oracle that is to be asked. Raises InvalidInputError when the request names an
-        unknown oracle or gives an invalid weight."""
-        known = list(self._oracles)
-        for said_in, names in (("oracles", request.oracles or ()), ("weights", request.weights)):
-            for name in names:
-                if name not in self._oracles:
-                    raise UnknownOracleError(name, said_in, known)
-        if request.oracles == ():
-            raise InvalidInputError(
-                "oracles must name at least one", field="oracles", code="invalid_field", allowed=known
-            )
-        for name, weight in request.weights.items():
-            if not 0 <= weight <= MAX_WEIGHT:
-                sentence = f"weights.{name} must be a number from 0 to {MAX_WEIGHT:,.0f}"
-                raise InvalidInputError(sentence, field=f"weights.{name}", code="invalid_field")
-        weights = {name: float(request.weights.get(name, 1.0)) for name in self._chosen(request)}
-        if not any(weights.values()):
-            raise InvalidInputError("weights must not all be 0", field="weights", code="invalid_field")
-        return weights
-
-    def _chosen(self, request: SearchRequest) -> list[str]:
-        if request.oracles is not None:
-            return list(dict.fromkeys(request.oracles))
-        named = request.collections
-        return [
-            name
-            for name, oracle in self._oracles.items()
-            if named is None or not oracle.own_collections or _names_one_of(named, oracle.own_collections)
-        ]
-
-    def ask(self, plan: Plan) -> dict[str, OracleOutcome]:
-        """Return the outcome of asking each oracle of a plan; those that take longer than it allows have failed."""
-        seconds = plan.until - time.monotonic()
-        asked = {
-            name: ask_within(seconds, self._pools[name].submit, partial(_ask, self._oracles[name], plan))
-            for name in plan.asked
-        }
-        return {name: outcome() for name, outcome in asked.items()}
-
-    def asked_by_none(self, chosen: Chosen, outcomes: Mapping[str, OracleOutcome]) -> dict[str, str]:
-        """Return the collections that no oracle could ask, each with a reason."""
-        answers = [
-            outcome
-            for name, outcome in outcomes.items()
-            if (outcome.value or outcome.error) and not self._oracles[name].own_collections
-        ]
-        if not answers:
-            return {each.name: "no oracle that searches it was asked" for each in chosen.asked}
-        found = {}
-        for collection in chosen.asked:
-            reasons = [_reason(outcome, collection.name) for outcome in answers]
-            if all(reasons):
-                found[collection.name] = str(reasons[0])
-        return found
+def asked_by_none(chosen: Chosen, outcomes: Mapping[str, OracleOutcome], oracles: Oracles) -> dict[str, str]:
+    """Return the collections that no oracle could ask, each with a reason."""
+    answers = [
+        outcome
+        for name, outcome in outcomes.items()
+        if (outcome.value or outcome.error) and not oracles[name].own_collections
+    ]
+    if not answers:
+        return {each.name: "no oracle that searches it was asked" for each in chosen.asked}
+    found = {}
+    for collection in chosen.asked:
+        reasons = [_reason(outcome, collection.name) for outcome in answers]
+        if all(reasons):
+            found[collection.name] = str(reasons[0])
+    return found
 
 
 def receipt_of(outcome: OracleOutcome) -> OracleReceipt:
@@ -241,5 +205,11 @@ def _reason(outcome: OracleOutcome, collection: str) -> str | None:
     return None if outcome.value is None else outcome.value.left_out.get(collection)
 
 
-def _names_one_of(named: Sequence[str], collections: Sequence[str]) -> bool:
-    return any(matches_pattern(name, pattern) for name in collections for pattern in named)
+def _by_collections(named: Sequence[str] | None, oracles: Oracles) -> list[str]:
+    """Return the oracles of a request that names these collections and no oracles."""
+
+    def is_meant(oracle: Oracle) -> bool:
+        own = oracle.own_collections
+        return named is None or not own or any(matches_pattern(name, each) for name in own for each in named)
+
+    return [name for name, oracle in oracles.items() if is_meant(oracle)]

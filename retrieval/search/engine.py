@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,7 +18,16 @@ import structlog
 from registry.embedding.queries import AskedEmbeddings
 from retrieval.failures import store_errors
 from retrieval.search.answer_cache import AnswerCache
-from retrieval.search.asking import Found, Oracles, Plan, SearchFailedError, failure_of, receipt_of
+from retrieval.search.asking import (
+    Found,
+    Plan,
+    SearchFailedError,
+    ask,
+    asked_by_none,
+    failure_of,
+    receipt_of,
+    weights_of,
+)
 from retrieval.search.corpus import Chosen, CollectionChoice
 from retrieval.search.explaining import Explainer
 from retrieval.search.hits import gather_groups, hits_of
@@ -35,6 +45,9 @@ from schemas.where import to_json
 
 log = structlog.get_logger(__name__)
 
+PARALLEL = 48
+"""The number of questions that one oracle of one worker answers at a time, over all requests: as many as the lanes let
+in by default, so that those who wait for a service that hangs leave threads to the others."""
 MAX_FETCHED = 1_000
 """The most results that an oracle is asked for."""
 SEMANTIC = "semantic"
@@ -60,8 +73,10 @@ class SearchEngine:
         reranking: Reranking,
         cache: AnswerCache | None = None,
     ) -> None:
-        self._oracles = Oracles(oracles)
-        self._ranker = Ranker(self._oracles.measures, reranking, settings)
+        self._oracles = {oracle.name: oracle for oracle in oracles}
+        # Each has threads of its own: an oracle that hangs keeps nobody from asking the others.
+        self._pools = {name: ThreadPoolExecutor(PARALLEL, thread_name_prefix=name) for name in self._oracles}
+        self._ranker = Ranker({oracle.name: oracle.measure for oracle in oracles}, reranking, settings)
         self._choice = choice
         self._settings = settings
         self._embed = embed
@@ -69,16 +84,18 @@ class SearchEngine:
         self._cache = cache
 
     def close(self) -> None:
-        self._oracles.close()
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
 
     @property
     def names(self) -> list[str]:
         """The names of all oracles."""
-        return list(self._oracles.measures)
+        return list(self._oracles)
 
     def available(self) -> list[str]:
         """Return the names of the oracles that have anything to answer from now."""
-        return self._oracles.available(self._choice.corpus.open())
+        corpus = self._choice.corpus.open()
+        return [name for name, oracle in self._oracles.items() if oracle.is_available(corpus)]
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages by all oracles.
@@ -104,7 +121,7 @@ class SearchEngine:
         for name, value in (("limit", request.limit), ("max_per_document", request.max_per_document)):
             if value is not None and not 1 <= value <= MAX_RESULTS:
                 raise InvalidInputError(f"{name} must be between 1 and {MAX_RESULTS}", field=name, code="invalid_field")
-        weights = self._oracles.weights_of(request)
+        weights = weights_of(request, self._oracles)
         reranker = None if request.rerank is None else self._reranking.connection_of(request.rerank, field="rerank")
         chosen = self._collections_of(request)
         limit_seconds = self._settings.retrieve_seconds if request.limit_seconds is None else request.limit_seconds
@@ -121,7 +138,7 @@ class SearchEngine:
 
     def _services(self, plan: Plan) -> list[str]:
         """Return the connections to other services that are asked."""
-        by_meaning = plan.request.min_relevance or any(self._oracles.measures[each] == COSINE for each in plan.weights)
+        by_meaning = plan.request.min_relevance or any(self._oracles[each].measure == COSINE for each in plan.weights)
         reranker = [plan.reranker] if plan.reranker else []
         return [*self._choice.elsewhere(plan.chosen.asked if by_meaning else ()), *reranker]
 
@@ -145,10 +162,10 @@ class SearchEngine:
 
     def _ask(self, plan: Plan) -> Found:
         """Ask the oracles, all at the same time, until the request's time is over."""
-        outcomes = self._oracles.ask(plan)
+        outcomes = ask(plan, self._oracles, self._pools)
         # There is nothing to fuse in the answer of a single oracle: its order stays.
         fusion = (plan.request.fusion or self._settings.fusion) if len(outcomes) > 1 else RRF
-        found = Found(outcomes, self._oracles.asked_by_none(plan.chosen, outcomes), fusion)
+        found = Found(outcomes, asked_by_none(plan.chosen, outcomes, self._oracles), fusion)
         if found.failed and (not found.rankings or len(found.not_asked) == len(plan.chosen.asked) > 0):
             raise failure_of(found.failed)
         return found
@@ -170,7 +187,7 @@ class SearchEngine:
         return SearchAnswer(results, receipt, groups, explanations, str(uuid.uuid4()))
 
     def _receipt(self, plan: Plan, found: Found, held_back: int = 0) -> SearchReceipt:
-        own = [name for oracle in plan.asked for name in self._oracles.own_collections(oracle)]
+        own = [name for oracle in plan.asked for name in self._oracles[oracle].own_collections]
         notes = [each.name for each in plan.chosen.corpus.existing(own) if each.count != 0]
         return SearchReceipt(
             oracles={name: receipt_of(outcome) for name, outcome in found.outcomes.items()},

@@ -10,7 +10,8 @@ import pytest
 from providers.outbound import deadlines
 from registry.connection_threads import ConnectionThreads
 from registry.embedding.queries import AskedEmbeddings
-from retrieval.search.asking import PARALLEL, SearchFailedError, UnknownOracleError
+from retrieval.search.asking import SearchFailedError, UnknownOracleError
+from retrieval.search.engine import PARALLEL
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.semantic import SemanticOracle
 from schemas.contracts.search import InvalidQueryError, SearchRequest
