@@ -20,15 +20,15 @@ from registry.connections import Connections
 from registry.embedding.metering import Metered, unmetered
 from registry.embedding.queries import USUAL
 from retrieval.asking import ask_within
+from retrieval.clock import milliseconds_since
 from retrieval.failures import embedding_errors
 from retrieval.ingest.drafts import text_with_heading
 from retrieval.search.smoothing import SMOOTHED, WordSimilarity, cosines, smoothed
 from schemas.access.callers import check_acting
 from schemas.access.turns import waiting_for
-from schemas.contracts.rerank import RerankAnswer, RerankDocument, Reranked, RerankRequest
+from schemas.contracts.rerank import RerankAnswer, Reranked, RerankRequest
 from schemas.contracts.search import FAILED, OK, FusedResult, RerankReceipt
 from schemas.errors import RagError, UnauthorizedError
-from schemas.records import Vector
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +81,9 @@ class Reranking:
             raise error.moved(texts, field="documents") from error
         except UnusableScoreError as error:
             raise error.among(texts, "documents") from error
-        return RerankAnswer(_ordered(request.documents, scores)[: request.top_k], connection)
+        scored = enumerate(zip(request.documents, scores, strict=True), start=1)
+        found = [Reranked(document.id, score, rank) for rank, (document, score) in scored]
+        return RerankAnswer(sorted(found, key=lambda each: -each.score)[: request.top_k], connection)
 
     def reordered(
         self, connection: str, query: str, results: Sequence[FusedResult], within_seconds: float
@@ -93,7 +95,7 @@ class Reranking:
         go on; it is not asked then.
         """
         first = list(results[:RERANKED])
-        began = time.monotonic()
+        began = time.perf_counter()
         scores: Sequence[float | None]
         refusal = None
         try:
@@ -105,13 +107,13 @@ class Reranking:
             scores, refusal = [error.accepted.get(place) for place in range(len(first))], error.message
         except RagError as error:
             log.warning("no reranking", connection=connection, reason=error.message)
-            return first, RerankReceipt(connection, FAILED, 0, _milliseconds_since(began), error.message)
+            return first, RerankReceipt(connection, FAILED, 0, milliseconds_since(began), error.message)
         scored = [replace(each, rerank_score=score) for each, score in zip(first, scores, strict=True)]
         best = [each for each in scored if each.rerank_score is not None]
         best.sort(key=lambda each: each.rerank_score or 0.0, reverse=True)
         following = iter(best)
         order = [each if each.rerank_score is None else next(following) for each in scored]
-        return order, RerankReceipt(connection, OK, len(best), _milliseconds_since(began), refusal)
+        return order, RerankReceipt(connection, OK, len(best), milliseconds_since(began), refusal)
 
     def scores(self, connection: str, query: str, texts: Sequence[str]) -> list[float]:
         """Return the score of each text by a connection. Raises what `RerankProvider.rerank` raises, or
@@ -123,12 +125,18 @@ class Reranking:
         """Return a score for each text without a reranking model: its cosine with the question, smoothed among the
         texts that are like it.
 
-        Only the first 100 by cosine are smoothed; none of the others has more than the least of them.
+        Only the first 100 by cosine are smoothed; none of the others has more than the least of them. Raises
+        RefusedTextsError with the places of the texts.
         """
+        asked = [query, *texts]
         with embedding_errors():
             provider = cast(EmbeddingProvider, self._connections.open(USUAL, "embedding"))
-            asked = [query, *texts]
-            vectors = self._embedded(provider, asked)
+            try:
+                vectors = self._metered(provider, asked, lambda: provider.embed(asked))
+            except RefusedTextsError as error:
+                if 0 in error.refused:
+                    raise error.refused[0] from error
+                raise error.moved(texts, by=-1) from error
         own = cosines(list(vectors))[0, 1:].astype(np.float64)
         first = np.argsort(-own, kind="stable")[:SMOOTHED]
         similar = self._words.of([texts[position] for position in first])
@@ -137,15 +145,6 @@ class Reranking:
         found = np.minimum(own, scores.min())
         found[first] = scores
         return cast(list[float], found.tolist())
-
-    def _embedded(self, provider: EmbeddingProvider, asked: list[str]) -> Vector:
-        """Return the vectors of a question and of texts. Raises RefusedTextsError with the places of the texts."""
-        try:
-            return self._metered(provider, asked, lambda: provider.embed(asked))
-        except RefusedTextsError as error:
-            if 0 in error.refused:
-                raise error.refused[0] from error
-            raise error.moved(asked[1:], by=-1) from error
 
     def _scores_of(
         self, connection: str, query: str, results: Sequence[FusedResult], within_seconds: float
@@ -158,15 +157,3 @@ class Reranking:
                 return self.scores(connection, query, texts)
 
         return ask_within(max(0.0, within_seconds), partial(self._threads.submit, connection), ask)().get()
-
-
-def _milliseconds_since(began: float) -> float:
-    return round((time.monotonic() - began) * 1e3, 2)
-
-
-def _ordered(documents: Sequence[RerankDocument], scores: Sequence[float]) -> list[Reranked]:
-    found = [
-        Reranked(document.id, score, rank)
-        for rank, (document, score) in enumerate(zip(documents, scores, strict=True), start=1)
-    ]
-    return sorted(found, key=lambda each: -each.score)
