@@ -1,7 +1,13 @@
-"""Searches of the context tools: the fallback chain over the collections of all contracts, with metrics."""
+"""The fallback chain of the contract *context*: search by vector, else by words, else find nothing. While the circuit
+breaker of the worker, which is in its memory, is open, nothing is found at once.
+
+Packaged breakers either hold a lock during the call or let all callers through when half open.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,7 +16,6 @@ from functools import partial
 import structlog
 
 from retrieval.asking import ask_within
-from retrieval.context.breaker import CircuitBreaker, Pass
 from schemas.contracts.context import ContextQuery
 from schemas.contracts.search import SearchAnswer
 from schemas.errors import (
@@ -20,6 +25,65 @@ from schemas.errors import (
     InvalidInputError,
     RagError,
 )
+
+log = structlog.get_logger(__name__)
+
+CLOSED, OPEN, HALF_OPEN = "closed", "open", "half_open"
+
+
+class CircuitBreaker:
+    """A circuit breaker, usable by several threads.
+
+    It is closed until `threshold` failures come without a success between them. Then it is open until more than
+    `timeout_seconds` have passed since the last failure, and half open afterwards: one caller at a time may try, the
+    probe. A success closes the breaker and forgets the failures. `clock` is in seconds.
+    """
+
+    def __init__(self, *, threshold: int, timeout_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._threshold = threshold
+        self._timeout_seconds = timeout_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._last_failure = 0.0
+        self._is_probed = False
+
+    def state(self) -> str:
+        """Return `closed`, `open` or `half_open`."""
+        if self._failures < self._threshold:
+            return CLOSED
+        return HALF_OPEN if self._clock() - self._last_failure > self._timeout_seconds else OPEN
+
+    def is_closed(self) -> bool:
+        return self.state() == CLOSED
+
+    def enter(self) -> str | None:
+        """Return the state in which the caller may try, half open for a probe, None when they may not. Who may must
+        call `succeeded` or `failed`, or `give_back` with a probe that told neither."""
+        with self._lock:
+            state = self.state()
+            if state == OPEN or (state == HALF_OPEN and self._is_probed):
+                return None
+            self._is_probed = state == HALF_OPEN
+            return state
+
+    def succeeded(self) -> None:
+        with self._lock:
+            self._failures, self._is_probed = 0, False
+
+    def failed(self) -> None:
+        with self._lock:
+            self._failures += 1
+            self._last_failure, self._is_probed = self._clock(), False
+            failures = self._failures
+        if failures == self._threshold:
+            log.warning("circuit breaker opens", failures=failures)
+
+    def give_back(self) -> None:
+        """Let another caller probe at once."""
+        with self._lock:
+            self._is_probed = False
+
 
 log = structlog.get_logger(__name__)
 
@@ -86,28 +150,25 @@ class FallbackChain:
         if entered is None:
             counted = ask_within(COUNT_SECONDS, self._pools[BREAKER_OPEN].submit, self._total_indexed)()
             return Outcome(BREAKER_OPEN, total_indexed=counted.value or 0)
-        errors: list[RagError] = []
-        for level, ask, seconds in self._levels:
-            outcome = ask_within(seconds, self._pools[level].submit, partial(ask, asked))()
-            if outcome.error is None:
-                if level == VECTOR or entered.is_probe:
-                    self._breaker.succeeded()
-                found = outcome.get()
-                return Outcome(level, found, found.receipt.indexed)
-            if isinstance(outcome.error, CollectionNotFoundError):
-                self._told_nothing(entered)
-                raise outcome.error
-            log.warning("a level of the search failed", level=level, reason=outcome.error.message)
-            errors.append(outcome.error)
-        if any(isinstance(error, FAULTS_OF_CALLERS) for error in errors):
-            self._told_nothing(entered)
-        else:
-            self._breaker.failed()
-        return Outcome(EMPTY, error=errors[-1].message)
-
-    def _told_nothing(self, entered: Pass) -> None:
-        if entered.is_probe:
-            self._breaker.give_back(entered)
-
-
-log = structlog.get_logger(__name__)
+        is_probe, told_nothing = entered == HALF_OPEN, True
+        try:
+            errors: list[RagError] = []
+            for level, ask, seconds in self._levels:
+                outcome = ask_within(seconds, self._pools[level].submit, partial(ask, asked))()
+                if outcome.error is None:
+                    if level == VECTOR or is_probe:
+                        told_nothing = False
+                        self._breaker.succeeded()
+                    found = outcome.get()
+                    return Outcome(level, found, found.receipt.indexed)
+                if isinstance(outcome.error, CollectionNotFoundError):
+                    raise outcome.error
+                log.warning("a level of the search failed", level=level, reason=outcome.error.message)
+                errors.append(outcome.error)
+            if not any(isinstance(error, FAULTS_OF_CALLERS) for error in errors):
+                told_nothing = False
+                self._breaker.failed()
+            return Outcome(EMPTY, error=errors[-1].message)
+        finally:
+            if is_probe and told_nothing:
+                self._breaker.give_back()

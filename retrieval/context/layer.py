@@ -12,8 +12,7 @@ import structlog
 from providers.base import SupportsTextSearch
 from retrieval.asking import ask_within
 from retrieval.clock import milliseconds_since, utc_now, z_time
-from retrieval.context.breaker import CircuitBreaker
-from retrieval.context.fallback import BREAKER_OPEN, FallbackChain, Outcome
+from retrieval.context.fallback import BREAKER_OPEN, CircuitBreaker, FallbackChain, Outcome
 from retrieval.context.items import document_id_of, to_item, to_source, to_where
 from retrieval.context.search_metrics import SearchMetrics, SearchRow
 from retrieval.ingest.identity import chunk_id
@@ -57,8 +56,6 @@ RANGES_SECONDS: Mapping[TimeRange, float] = {
 UNKNOWN_AGENT = "unknown"
 SHARE_FOR_ASKING = 0.9
 """The share of a level's seconds that its search may take, so that its answer comes in time."""
-PROBE_SPARE_SECONDS = 2.0
-"""The seconds that a search which probes for the circuit breaker may take beyond those of its levels."""
 
 
 class ContextLayer:
@@ -79,9 +76,7 @@ class ContextLayer:
         models: Callable[[], Mapping[str, Probe]],
     ) -> None:
         self.breaker = CircuitBreaker(
-            threshold=settings.breaker_threshold,
-            timeout_seconds=settings.breaker_timeout_seconds,
-            probe_seconds=settings.context_vector_seconds + settings.context_text_seconds + PROBE_SPARE_SECONDS,
+            threshold=settings.breaker_threshold, timeout_seconds=settings.breaker_timeout_seconds
         )
         self._texts = texts
         self._metrics = SearchMetrics(database, days=settings.metrics_days)

@@ -1,4 +1,9 @@
-"""The collections that are searched: all of one connection, reached through its provider."""
+"""The collections that are searched: all of one connection, reached through its provider, and the choice of those that
+a question is asked of: the text collections, unless it names others.
+
+A text collection says of itself that its embeddings are of the model that embeds its questions: by `embedding_model` in
+its metadata, and by its dimension. Where its metadata name an `embedding_connection`, that embeds them.
+"""
 
 from __future__ import annotations
 

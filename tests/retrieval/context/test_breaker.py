@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from retrieval.context.breaker import CLOSED, HALF_OPEN, OPEN, CircuitBreaker, Pass
-from retrieval.context.fallback import EMPTY, TEXT, FallbackChain
+from retrieval.context.fallback import CLOSED, EMPTY, HALF_OPEN, OPEN, TEXT, CircuitBreaker, FallbackChain
 from schemas.errors import (
     CollectionForbiddenError,
     CollectionNotFoundError,
@@ -18,15 +17,13 @@ from schemas.errors import (
     UnavailableError,
 )
 
-THRESHOLD, TIMEOUT_SECONDS, PROBE_SECONDS = 5, 60.0, 4.0
+THRESHOLD, TIMEOUT_SECONDS = 5, 60.0
 A_MILLISECOND = 0.001
 
 
 @pytest.fixture
 def breaker(clock):
-    return CircuitBreaker(
-        threshold=THRESHOLD, timeout_seconds=TIMEOUT_SECONDS, probe_seconds=PROBE_SECONDS, clock=clock
-    )
+    return CircuitBreaker(threshold=THRESHOLD, timeout_seconds=TIMEOUT_SECONDS, clock=clock)
 
 
 @pytest.fixture
@@ -44,7 +41,7 @@ def fail(breaker, times=THRESHOLD):
 def test_it_opens_with_the_fifth_failure_in_a_row(breaker):
     fail(breaker, THRESHOLD - 1)
     assert breaker.state() == CLOSED
-    assert breaker.enter().is_probe is False
+    assert breaker.enter() == CLOSED
     breaker.succeeded()
     fail(breaker, THRESHOLD - 1)
     assert breaker.state() == CLOSED
@@ -63,31 +60,18 @@ def test_it_is_open_at_exactly_the_timeout_after_the_last_failure_also_of_a_prob
         assert (breaker.state(), breaker.enter()) == (OPEN, None)
         clock.now += A_MILLISECOND
         assert breaker.state() == HALF_OPEN
-        assert breaker.enter().is_probe
+        assert breaker.enter() == HALF_OPEN
 
 
 def test_one_caller_probes_at_a_time_and_a_success_closes_it(half_open):
     with ThreadPoolExecutor(4) as pool:
         passes = list(pool.map(lambda _: half_open.enter(), range(4)))
-    [probe] = [each for each in passes if each is not None]
-    assert probe.is_probe
-    half_open.give_back(probe)
-    assert half_open.enter().is_probe
+    assert [each for each in passes if each is not None] == [HALF_OPEN]
+    half_open.give_back()
+    assert half_open.enter() == HALF_OPEN
     half_open.succeeded()
     fail(half_open, THRESHOLD - 1)
     assert half_open.state() == CLOSED
-
-
-def test_a_probe_that_takes_too_long_is_given_up_and_frees_no_later_one(half_open, clock):
-    late = half_open.enter()
-    clock.now += PROBE_SECONDS - A_MILLISECOND
-    assert half_open.enter() is None
-    clock.now += A_MILLISECOND
-    probe = half_open.enter()
-    half_open.give_back(late)
-    assert half_open.enter() is None
-    half_open.give_back(probe)
-    assert half_open.enter().is_probe
 
 
 AWAY = UnavailableError("away")
@@ -102,8 +86,7 @@ class Breaker:
         self._is_probe = is_probe
 
     def enter(self):
-        self.entered = Pass(is_probe=self._is_probe)
-        return self.entered
+        return HALF_OPEN if self._is_probe else CLOSED
 
     def failed(self):
         self.failures += 1
@@ -111,8 +94,7 @@ class Breaker:
     def succeeded(self):
         self.successes += 1
 
-    def give_back(self, probe):
-        assert probe is self.entered
+    def give_back(self):
         self.given_back += 1
 
 
