@@ -10,7 +10,7 @@ from providers.base import SupportsEmbeddings, SupportsMetadataFiltering
 from providers.cursors import decode_cursor, encode_cursor
 from retrieval.documents.originals import Originals
 from retrieval.ingest.drafts import FIRST_CHUNKS, KIND, WHOLE
-from retrieval.search.corpus import Chosen
+from retrieval.search.corpus import OpenCorpus
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import current
 from schemas.connections import CollectionInfo
@@ -48,11 +48,13 @@ DocumentPage = tuple[list[KnownDocument], int, str | None]
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A document in a collection, selected by `ids` when it is stored whole and by `where` when it has chunks."""
+    """A document in a collection, selected by `ids` when it is stored whole and by `where` when it has chunks.
+    `chunks` is None where nobody counted them."""
 
+    corpus: OpenCorpus
     info: CollectionInfo
     first: Document
-    chunks: int
+    chunks: int | None = None
     ids: list[str] | None = None
     where: Where | None = None
 
@@ -96,7 +98,7 @@ class StoredDocuments:
                 continue
             total += page.total
             if is_read:
-                found += [self._known(chosen, first, each) for first in page.documents]
+                found += [self._known(_Found(chosen.corpus, each, first)) for first in page.documents]
                 if page.next_cursor is not None:
                     following = encode_cursor(f"{each.name} {page.next_cursor}", bound_to)
             elif each.name >= begin and following is None and page.total:
@@ -108,32 +110,31 @@ class StoredDocuments:
 
         Raises NotFoundError, CollectionNotFoundError, and AmbiguousDocumentError when several collections have one.
         """
-        chosen, found = self._home(document_id, collection)
-        return self._known(chosen, found.first, found.info, found.chunks)
+        return self._known(self._home(document_id, collection))
 
     def with_chunks(self, document_id: str, collection: str | None = None) -> tuple[KnownDocument, list[KnownChunk]]:
         """Return a document and its chunks in order. Raises what `one` raises."""
-        chosen, found = self._home(document_id, collection)
+        found = self._home(document_id, collection)
         chunks = [found.first]
         if found.where is not None:
-            chunks = list(chosen.corpus.able(SupportsMetadataFiltering).all_documents(found.info.name, found.where))
+            chunks = list(found.corpus.able(SupportsMetadataFiltering).all_documents(found.info.name, found.where))
         chunks.sort(key=lambda each: number_in(each.metadata, "chunk_index"))
-        return self._known(chosen, found.first, found.info, found.chunks), [_chunk(each) for each in chunks]
+        return self._known(found), [_chunk(each) for each in chunks]
 
     def original(self, document_id: str, collection: str | None = None) -> tuple[KnownDocument, Path]:
         """Return a document and where its original lies. Raises OriginalNotKeptError, and what `one` raises."""
-        chosen, found = self._home(document_id, collection)
-        path = self._original(chosen, found.first, found.info, found.chunks)
+        found = self._home(document_id, collection)
+        path = self._original(found)
         if path is None:
             raise OriginalNotKeptError(document_id)
-        return self._known(chosen, found.first, found.info, found.chunks), path
+        return self._known(found), path
 
     def delete(self, document_id: str, collection: str | None = None) -> Deleted:
         """Delete a document with its chunks and its original. Raises what `one` raises."""
-        chosen, found = self._home(document_id, collection)
-        chosen.corpus.able(SupportsEmbeddings).delete_documents(found.info.name, ids=found.ids, where=found.where)
+        found = self._home(document_id, collection)
+        found.corpus.able(SupportsEmbeddings).delete_documents(found.info.name, ids=found.ids, where=found.where)
         self._originals.forget(found.info.id or found.info.name, str(found.first.metadata.get("document_id")))
-        return Deleted(found.info.name, found.chunks)
+        return Deleted(found.info.name, found.chunks or 0)
 
     def sweep_originals(self) -> None:
         """Remove the originals of documents that are gone or have another content now."""
@@ -165,50 +166,49 @@ class StoredDocuments:
 
         return stored_in
 
-    def _home(self, document_id: str, collection: str | None) -> tuple[Chosen, _Found]:
+    def _home(self, document_id: str, collection: str | None) -> _Found:
         chosen = self._texts.searched(None if collection is None else (collection,))
-        reads = chosen.corpus.able(SupportsMetadataFiltering)
-        homes = [found for each in chosen.asked if (found := _find(reads, each, document_id))]
+        homes = [found for each in chosen.asked if (found := _find(chosen.corpus, each, document_id))]
         if not homes:
             asked = "" if collection is not None else f" in the {counted(len(chosen.asked), 'text collection')} asked"
             raise NotFoundError(f"Document '{document_id}' not found{asked}", code="document_not_found", id=document_id)
         if len(homes) > 1:
             raise AmbiguousDocumentError(document_id, sorted(found.info.name for found in homes))
-        return chosen, homes[0]
+        return homes[0]
 
-    def _known(self, chosen: Chosen, first: Document, info: CollectionInfo, chunks: int | None = None) -> KnownDocument:
-        told = first.metadata
+    def _known(self, found: _Found) -> KnownDocument:
+        told, chunks = found.first.metadata, found.chunks
         # What is stored in one piece has only its owner's metadata, whose names may mean something else.
         is_whole = "document_id" not in told
         own = {} if is_whole else told
         return KnownDocument(
-            document_id=str(told.get("document_id", first.id)),
-            collection=info.name,
+            document_id=str(told.get("document_id", found.first.id)),
+            collection=found.info.name,
             source=text_in(told, "source", ""),
             path=text_in(told, "path", ""),
             title=text_in(told, "title", ""),
             hash=own.get("hash"),
             tags=tags_in(told),
             chunk_count=(1 if is_whole else number_in(told, "chunk_count")) if chunks is None else chunks,
-            embedding_model=recorded_model(info.metadata) or text_in(own, "embedding_model", "") or None,
+            embedding_model=recorded_model(found.info.metadata) or text_in(own, "embedding_model", "") or None,
             created_at=own.get("created_at"),
             updated_at=own.get("updated_at"),
             kind=text_in(told, KIND, "") or None,
             pages=number_in(told, "pages") or None,
             size_bytes=number_in(own, "bytes") or None,
-            has_original=self._original(chosen, first, info, chunks) is not None,
+            has_original=self._original(found) is not None,
         )
 
-    def _original(self, chosen: Chosen, first: Document, info: CollectionInfo, chunks: int | None) -> Path | None:
+    def _original(self, found: _Found) -> Path | None:
         """Return where the original lies, None when it is not kept, or holds more than the chunks that the caller
         sees."""
-        told = first.metadata
+        told, info, chunks = found.first.metadata, found.info, found.chunks
         path = self._originals.find(info.id or info.name, str(told.get("document_id")), told.get("hash"))
         if path is None or not current().is_filtered:
             return path
         if chunks is None:
             of_document = Equals("document_id", str(told["document_id"]))
-            reads = chosen.corpus.able(SupportsMetadataFiltering)
+            reads = found.corpus.able(SupportsMetadataFiltering)
             chunks = reads.documents(info.name, of_document, limit=1).total
         # Only the first chunk says how many there are: who does not see it does not see all of them.
         return path if chunks == number_in(told, "chunk_count") else None
@@ -237,15 +237,16 @@ def tags_in(metadata: Metadata) -> list[str]:
     return [each for each in tags if isinstance(each, str)] if isinstance(tags, list) else []
 
 
-def _find(reads: SupportsMetadataFiltering, info: CollectionInfo, document_id: str) -> _Found | None:
-    ids = spellings_of_id(document_id)
+def _find(corpus: OpenCorpus, info: CollectionInfo, document_id: str) -> _Found | None:
+    reads, ids = corpus.able(SupportsMetadataFiltering), spellings_of_id(document_id)
     where = In("document_id", tuple(ids))
     # The first chunk has the metadata of the whole; a document without one is told by any other.
     for chunks in (And((where, Equals("chunk_index", 0))), where):
         if firsts := reads.documents(info.name, chunks, limit=1).documents:
-            return _Found(info, firsts[0], reads.documents(info.name, where, limit=1).total, where=where)
+            total = reads.documents(info.name, where, limit=1).total
+            return _Found(corpus, info, firsts[0], total, where=where)
     whole = [each for each in reads.documents_by_id(info.name, ids) if "document_id" not in each.metadata]
-    return _Found(info, whole[0], len(whole), ids=[each.id for each in whole]) if whole else None
+    return _Found(corpus, info, whole[0], len(whole), ids=[each.id for each in whole]) if whole else None
 
 
 def _chunk(stored: Document) -> KnownChunk:

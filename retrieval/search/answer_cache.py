@@ -16,9 +16,8 @@ import orjson
 import structlog
 
 from providers.base import SupportsMetadataFiltering
-from retrieval.search.corpus import OpenCorpus
+from retrieval.search.corpus import Chosen
 from schemas.access.callers import current_view
-from schemas.connections import CollectionInfo
 from schemas.contracts.search import FusedResult, Provenance
 from schemas.errors import CollectionNotFoundError, RagError
 from schemas.shared_database import Database, Place, Transaction
@@ -65,15 +64,13 @@ class AnswerCache(Part):
         place = Place("kept answers", "all removed", lambda _: self.clear())
         super().__init__(database, "kept answers", STEPS, place)
 
-    def find(
-        self, asked: Sequence[Any], corpus: OpenCorpus, collections: Sequence[CollectionInfo]
-    ) -> tuple[CachedAnswer | None, int]:
+    def find(self, asked: Sequence[Any], chosen: Chosen) -> tuple[CachedAnswer | None, int]:
         """Return (the answer to a question about these collections, if it is cached and fresh and all of it is still
         stored, else None; the count of erasures, for an answer that is about to be made).
 
         `asked` has everything that the answer depends on but the collections, as JSON. Raises what the store raises.
         """
-        key = _key(asked, collections)
+        key = _key(asked, chosen)
         if key is None:
             return None, UNKNOWN
         try:
@@ -82,24 +79,16 @@ class AnswerCache(Part):
         except RagError as error:
             log.warning("a cached answer could not be looked up", reason=error.message)
             return None, UNKNOWN
-        return _read_again(cached, corpus, collections), began_at
+        return _read_again(cached, chosen), began_at
 
-    def keep(
-        self,
-        asked: Sequence[Any],
-        corpus: OpenCorpus,
-        collections: Sequence[CollectionInfo],
-        results: list[FusedResult],
-        *,
-        since: int,
-    ) -> CachedAnswer:
+    def keep(self, asked: Sequence[Any], chosen: Chosen, results: list[FusedResult], *, since: int) -> CachedAnswer:
         """Keep the results of a question; return the answer that is cached now: this one, or one that another worker
         kept first.
 
         It is not kept when there was an erasure `since` that count of them.
         """
         mine = CachedAnswer(str(uuid.uuid4()), results)
-        key = _key(asked, collections)
+        key = _key(asked, chosen)
         if self._ttl_seconds <= 0 or key is None:
             return mine
         answer = [mine.id, [{name: getattr(each, name) for name in KEPT} for each in results]]
@@ -118,7 +107,7 @@ class AnswerCache(Part):
         except RagError as error:
             log.warning("an answer could not be cached", reason=error.message)
             return mine
-        return _read_again(others, corpus, collections) or mine
+        return _read_again(others, chosen) or mine
 
     def clear(self) -> int:
         """Forget all answers, those too that are being made, and return their number. Raises UnavailableError when it
@@ -130,18 +119,16 @@ class AnswerCache(Part):
         return ANSWERS.first(transaction, fresh)
 
 
-def _key(asked: Sequence[Any], collections: Sequence[CollectionInfo]) -> str | None:
+def _key(asked: Sequence[Any], chosen: Chosen) -> str | None:
     """Return what identifies a question about these collections in exactly this state, None when that is unknown for
     any of them. What one caller found tells another what there is."""
-    states = [(each.id, each.revision) for each in collections if each.id is not None and each.revision is not None]
-    if len(states) < len(collections):
+    states = [(each.id, each.revision) for each in chosen.asked]
+    if any(None in state for state in states):
         return None
     return hashlib.sha256(orjson.dumps([asked, states, current_view()], option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _read_again(
-    cached: list[Any] | None, corpus: OpenCorpus, collections: Sequence[CollectionInfo]
-) -> CachedAnswer | None:
+def _read_again(cached: list[Any] | None, chosen: Chosen) -> CachedAnswer | None:
     """Return a cached answer with its passages as they are stored now; None when any of them is gone."""
     if cached is None:
         return None
@@ -149,9 +136,9 @@ def _read_again(
     wanted: dict[str, list[str]] = {}
     for row in rows:
         wanted.setdefault(row["collection"], []).append(row["chunk_id"])
-    if not wanted.keys() <= {each.name for each in collections}:
+    if not wanted.keys() <= {each.name for each in chosen.asked}:
         return None
-    reads = corpus.able(SupportsMetadataFiltering)
+    reads = chosen.corpus.able(SupportsMetadataFiltering)
     try:
         stored = {(name, each.id): each for name in wanted for each in reads.documents_by_id(name, wanted[name])}
     except CollectionNotFoundError:

@@ -146,7 +146,7 @@ class SearchEngine:
         """Return the cached answer to a request that wants one, and the count of erasures before another is made."""
         if not plan.is_cacheable or self._cache is None:
             return None, UNKNOWN
-        cached, began_at = self._cache.find(self._cache_key(plan), plan.chosen.corpus, plan.chosen.asked)
+        cached, began_at = self._cache.find(self._cache_key(plan), plan.chosen)
         if cached is None:
             return None, began_at
         receipt = self._receipt(plan, Found({}, {}, RRF))
@@ -177,7 +177,7 @@ class SearchEngine:
         log.info("search", oracles={name: each.status for name, each in receipt.oracles.items()}, results=len(results))
         is_whole = not found.not_asked and not any(each.left_out for each in receipt.oracles.values())
         if plan.is_cacheable and self._cache is not None and is_whole and not found.failed:
-            kept = self._cache.keep(self._cache_key(plan), corpus, plan.chosen.asked, results, since=began_at)
+            kept = self._cache.keep(self._cache_key(plan), plan.chosen, results, since=began_at)
             return SearchAnswer(kept.results, receipt, id=kept.id)
         explanations = None
         if request.explain:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from retrieval.search.answer_cache import AnswerCache
+from retrieval.search.corpus import Chosen
 from schemas.access.callers import ANYBODY, SERVICE, Caller, Kind, Scope, acting_as
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import FusedResult, Provenance
@@ -33,6 +34,9 @@ class Shelf:
         return [Document(each, "text", "{}", 1) for each in ids]
 
 
+CHOSEN = Chosen(Shelf(), (*DOCS,), None)
+
+
 class Cache:
     """A worker's cache, asked about one collection."""
 
@@ -41,11 +45,11 @@ class Cache:
         self.clear = self._cache.clear
 
     def find(self, asked):
-        found, began_at = self._cache.find(asked, Shelf(), DOCS)
+        found, began_at = self._cache.find(asked, CHOSEN)
         return found and found.results, began_at
 
     def keep(self, asked, results, *, since):
-        return self._cache.keep(asked, Shelf(), DOCS, results, since=since).results
+        return self._cache.keep(asked, CHOSEN, results, since=since).results
 
 
 @pytest.fixture
