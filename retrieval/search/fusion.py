@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
@@ -35,24 +36,18 @@ def passage_of(result: OracleResult | FusedResult) -> PassageKey:
     return result.doc_id, result.collection, result.chunk_id
 
 
-class _Found:
-    """What the oracles found of a document, or of one of its chunks: by oracle the rank and the best chunk, and what it
-    gains by each of its scores and of its ranks."""
+@dataclass(slots=True)
+class _Place:
+    """The rank and the best chunk of a document, or of one of its chunks, by one oracle, and what it gains by both."""
 
-    __slots__ = ("places", "ranks", "scores")
+    rank: int
+    chunk: OracleResult
+    by_rank: float
+    by_score: float
 
-    def __init__(self) -> None:
-        self.places: dict[str, tuple[int, OracleResult]] = {}
-        self.ranks: list[float] = []
-        self.scores: list[float] = []
 
-    @property
-    def chunk(self) -> OracleResult:
-        return next(iter(self.places.values()))[1]
-
-    @property
-    def gain(self) -> tuple[float, float]:
-        return math.fsum(self.scores), math.fsum(self.ranks)
+_Found = dict[str, _Place]
+"""What the oracles found of a document, or of one of its chunks, by their names."""
 
 
 class Fusion:
@@ -99,13 +94,14 @@ class Fusion:
         what the shown chunk gained.
         """
         best, *others = self._passages[self._unit(result)]
-        at = 1 if self._by_ranks or not best.gain[0] else 0
-        most, found = best.gain[at], []
-        for other in others:
-            passage = self._fused(other, other)
-            passage.score = result.score * other.gain[at] / most if most else 0.0
-            found.append(passage)
-        return found
+        if not others:
+            return []
+        gains = _gains(best)
+        at = 1 if self._by_ranks or not gains[0] else 0
+        passages = [self._fused(other, other) for other in others]
+        for passage, other in zip(passages, others, strict=True):
+            passage.score = result.score * _gains(other)[at] / gains[at] if gains[at] else 0.0
+        return passages
 
     @cached_property
     def _chunks(self) -> dict[Hashable, _Found]:
@@ -120,10 +116,10 @@ class Fusion:
         """
         passages: dict[Hashable, list[_Found]] = {}
         for found in self._chunks.values():
-            passages.setdefault(self._unit(found.chunk), []).append(found)
+            passages.setdefault(self._unit(_shown(found)), []).append(found)
         for of_one in passages.values():
             if len(of_one) > 1:
-                of_one.sort(key=lambda found: found.gain, reverse=True)
+                of_one.sort(key=_gains, reverse=True)
         return passages
 
     @cached_property
@@ -143,22 +139,20 @@ class Fusion:
                 key = unit(each)
                 found = everything.get(key)
                 if found is None:
-                    found = everything[key] = _Found()
-                elif oracle in found.places:
+                    found = everything[key] = {}
+                elif oracle in found:
                     continue
                 rank += 1
-                found.places[oracle] = rank, each
-                found.ranks.append(share / (self._k + rank))
-                if rank <= SCORED:
-                    # A document's best chunk may come after the first hundred, and be less than the least.
-                    scaled = max(0.0, (each.strength - least) / (most - least)) if most > least else 1.0
-                    found.scores.append(share * scaled)
+                # A document's best chunk may come after the first hundred, and be less than the least.
+                scaled = max(0.0, (each.strength - least) / (most - least)) if most > least else 1.0
+                by_score = share * scaled if rank <= SCORED else 0.0
+                found[oracle] = _Place(rank, each, share / (self._k + rank), by_score)
         return everything
 
     def _fused(self, shown: _Found, found: _Found) -> FusedResult:
         """Return a document as the chunk that it shows, with what was found of both."""
-        chunk, rrf_score = shown.chunk, math.fsum(found.ranks)
-        gained = rrf_score if self._by_ranks else math.fsum(found.scores)
+        chunk, (by_score, rrf_score) = _shown(shown), _gains(found)
+        gained = rrf_score if self._by_ranks else by_score
         return FusedResult(
             chunk.doc_id,
             chunk.collection,
@@ -166,11 +160,21 @@ class Fusion:
             chunk.content,
             min(1.0, gained / self._most) if self._most else 0.0,
             rrf_score,
-            tuple(found.places),
-            {oracle: Provenance(rank, result.score) for oracle, (rank, result) in found.places.items()},
+            tuple(found),
+            {oracle: Provenance(place.rank, place.chunk.score) for oracle, place in found.items()},
             chunk.metadata,
-            cosine=next((each.cosine for _, each in shown.places.values() if each.cosine is not None), None),
+            cosine=next((place.chunk.cosine for place in shown.values() if place.chunk.cosine is not None), None),
         )
+
+
+def _shown(found: _Found) -> OracleResult:
+    return next(iter(found.values())).chunk
+
+
+def _gains(found: _Found) -> tuple[float, float]:
+    """Return what was gained by scores, and by ranks."""
+    places = found.values()
+    return math.fsum([place.by_score for place in places]), math.fsum([place.by_rank for place in places])
 
 
 def in_order(results: Iterable[FusedResult], *, by_ranks: bool) -> list[FusedResult]:
