@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from providers.base import SupportsEmbeddings, SupportsMetadataFiltering
 from providers.cursors import decode_cursor, encode_cursor
@@ -42,8 +43,12 @@ class OriginalNotKeptError(NotFoundError):
         super().__init__(f"The original of document '{document_id}' is not kept", id=document_id)
 
 
-DocumentPage = tuple[list[KnownDocument], int, str | None]
-"""A page of documents, how many match in all, and the cursor of the next page."""
+class DocumentPage(NamedTuple):
+    """A page of documents, and how many match in all."""
+
+    documents: list[KnownDocument]
+    total: int
+    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ class StoredDocuments:
                     following = encode_cursor(f"{each.name} {page.next_cursor}", bound_to)
             elif each.name >= begin and following is None and page.total:
                 following = encode_cursor(f"{each.name} ", bound_to)
-        return found, total, following
+        return DocumentPage(found, total, following)
 
     def one(self, document_id: str, collection: str | None = None) -> KnownDocument:
         """Return a document, from the named collection or the one that has it.

@@ -113,7 +113,7 @@ class RagStore:
         except CollectionNotFoundError:
             if collection is not None:
                 raise
-            return [], 0, None
+            return DocumentPage([], 0, None)
 
     def metrics(self) -> StoreMetrics:
         """Return the current counts of the collections that searches ask."""
