@@ -83,10 +83,6 @@ class TextCollections:
         usual = self.embedding().min_relevance if self._min_relevance is None else self._min_relevance
         return uncalibrated if usual is None else usual
 
-    def hold_something(self) -> bool:
-        """Return whether any searched collection has documents; raise VectorDBUnavailableError when the store fails."""
-        return any(each.count for each in self.searched().asked)
-
     def writer(
         self,
         name: str,

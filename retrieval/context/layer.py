@@ -41,7 +41,7 @@ from schemas.shared_database import Database
 
 log = structlog.get_logger(__name__)
 
-Probe = Callable[[], None]
+Probe = Callable[[], object]
 """Asks after a part, and raises RagError with the reason when it is down."""
 HEALTH_SECONDS = 2.0
 """How long each part is asked after; all are asked at once."""
@@ -134,7 +134,7 @@ class ContextLayer:
         """
         began = time.perf_counter()
         probes: dict[str, Probe] = {
-            STORAGE: self._look_for_collections,
+            STORAGE: self._texts.searched,
             VECTOR_STORE: self._vector_store,
             **self._models(),
             TEXT_SEARCH: self._search_by_words,
@@ -186,9 +186,6 @@ class ContextLayer:
 
     def _indexed_chunks(self) -> int:
         return sum(each.count or 0 for each in self._texts.searched().asked)
-
-    def _look_for_collections(self) -> None:
-        self._texts.searched()
 
     def _search_by_words(self) -> None:
         chosen = self._texts.searched()

@@ -84,10 +84,8 @@ def gather_groups(corpus: OpenCorpus, results: Sequence[FusedResult], spec: Gath
         for group in corpus.able(SupportsGather).gather(collection, ids, spec):
             best = min(places[collection, hit] for hit in group.hits)
             found.append((best, SearchedGroup(collection, group)))
-    ordered = [each for _, each in sorted(found, key=lambda placed: placed[0])]
-    return [
-        SearchedGroup(each.collection, replace(each.group, rank=rank)) for rank, each in enumerate(ordered, start=1)
-    ]
+    in_order = enumerate(sorted(found, key=lambda placed: placed[0]), start=1)
+    return [SearchedGroup(each.collection, replace(each.group, rank=rank)) for rank, (_, each) in in_order]
 
 
 def gather_around(

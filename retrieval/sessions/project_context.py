@@ -14,8 +14,7 @@ from retrieval.sessions.notes import Notes
 from schemas.access.owners import Asker
 from schemas.connections import CollectionInfo
 from schemas.contracts.project_context import DOCUMENT, NOTE, RULE, ContextSource, ProjectContext
-from schemas.contracts.search import FusedResult, SearchRequest
-from schemas.contracts.sessions import Note
+from schemas.contracts.search import SearchRequest
 from schemas.errors import InvalidInputError
 from schemas.plurals import counted
 from schemas.settings import RetrievalSettings
@@ -65,7 +64,9 @@ class ContextWriter:
     def _of_topic(self, request: SearchRequest) -> ProjectContext:
         topic, answer = request.query, self._search.search(request)
         found = answer.results
-        by_kind = {kind: [each for each in found if self._kind(each) == kind] for kind in HEADINGS}
+        by_kind = {
+            kind: [each for each in found if self._kinds.get(each.collection, DOCUMENT) == kind] for kind in HEADINGS
+        }
         parts = [f"# {one_line(topic)}", *([QUOTES_ARE_DATA] if found else [])]
         sources: list[ContextSource] = []
         for kind, results in by_kind.items():
@@ -103,7 +104,8 @@ class ContextWriter:
                     len(sources) + 1, NOTE, self._notes_collection, note.id, note.id, note.session_name
                 )
                 sources.append(source)
-                parts.append(_noted(source, note))
+                head = f"[{source.number}] {note.created_at[:10]}, {one_line(note.session_name)}"
+                parts.append(f"{head}\n\n{quoted(excerpt(note.text))}")
         return ProjectContext(None, "\n\n".join(parts), sources, chosen.receipt)
 
     def _documents(self, corpus: OpenCorpus, collection: CollectionInfo, number: int) -> Iterator[ContextSource]:
@@ -118,14 +120,7 @@ class ContextWriter:
             )
             number += 1
 
-    def _kind(self, result: FusedResult) -> str:
-        return self._kinds.get(result.collection, DOCUMENT)
-
 
 def _title(metadata: dict[str, Any]) -> str:
     told: Sequence[Any] = (metadata.get("section"), metadata.get("title"), metadata.get("session_name"))
     return next((str(each) for each in told if each), "")
-
-
-def _noted(source: ContextSource, note: Note) -> str:
-    return f"[{source.number}] {note.created_at[:10]}, {one_line(note.session_name)}\n\n{quoted(excerpt(note.text))}"
