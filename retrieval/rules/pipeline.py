@@ -23,7 +23,6 @@ from retrieval.search.engine import SearchEngine, cosine_of, search_by_meaning
 from retrieval.text_collections import TextCollections
 from schemas.bounds import MAX_PAGE
 from schemas.contracts.rule_documents import (
-    MAX_CHUNKS,
     DocumentChunk,
     EmbeddingFailureError,
     Failure,
@@ -36,7 +35,6 @@ from schemas.contracts.rule_documents import (
 from schemas.contracts.search import FusedResult, SearchRequest
 from schemas.errors import AccessError, ConflictError, InvalidInputError, RagError
 from schemas.metadata import check_metadata, set_apart
-from schemas.names import check_collection_name
 from schemas.settings import RetrievalSettings
 from schemas.where import In
 
@@ -65,7 +63,7 @@ class RAGPipeline:
         InvalidInputErrors, CollectionNotFoundError for a collection that the request names in full,
         EmbeddingFailureError (also after `retrieve_seconds`), and VectorDBUnavailableError.
         """
-        asked = self._checked(request)
+        asked = self._wanted(request)
         answer = search_by_meaning(self._search, asked)
         chunks = sorted(
             (_chunk(each, self._settings) for each in answer.results), key=lambda each: -each.relevance_score
@@ -84,10 +82,8 @@ class RAGPipeline:
         )
 
     def target(self, collection: str | None) -> str:
-        """Return the name of the collection that documents are ingested to. Raises InvalidInputError when the name is
-        invalid."""
-        name = self._settings.rules_collection if collection is None else collection
-        return check_collection_name(name, field="collection")
+        """Return the name of the collection that documents are ingested to."""
+        return self._settings.rules_collection if collection is None else collection
 
     def ingest(
         self,
@@ -148,21 +144,13 @@ class RAGPipeline:
             failures=failures,
         )
 
-    def _checked(self, request: RetrieveRequest) -> SearchRequest:
-        settings = self._settings
-        max_chunks, least = request.max_chunks, request.min_relevance
-        max_chunks = settings.retrieve_max_chunks if max_chunks is None else max_chunks
+    def _wanted(self, request: RetrieveRequest) -> SearchRequest:
+        settings, least = self._settings, request.min_relevance
         least = settings.retrieve_min_relevance if least is None else least
         least = self._texts.least_relevance(least, uncalibrated=UNCALIBRATED_MIN_RELEVANCE)
-        if not request.context_key.strip():
-            raise InvalidInputError("context_key is blank", field="context_key", code="invalid_field")
-        if not 1 <= max_chunks <= MAX_CHUNKS:
-            raise InvalidInputError(f"max_chunks must be 1 to {MAX_CHUNKS}", field="max_chunks", code="invalid_field")
-        if not 0.0 <= least <= 1.0:
-            raise InvalidInputError("min_relevance must be 0 to 1", field="min_relevance", code="invalid_field")
         return SearchRequest(
             request.query,
-            limit=max_chunks,
+            limit=settings.retrieve_max_chunks if request.max_chunks is None else request.max_chunks,
             collections=request.collections,
             where=request.where,
             min_relevance=least,
@@ -240,8 +228,6 @@ def id_of(document: RuleDocument) -> str:
 def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: EmbeddingProvider) -> SourceDocument:
     """Return the document as ingestion takes it. Raises InvalidDocumentError, naming the field, when it cannot be
     stored."""
-    if not document.filename.strip():
-        raise InvalidDocumentError("filename is blank", field="filename")
     if not document.content.strip():
         raise InvalidDocumentError("content is blank", field="content")
     metadata = _checked(document.metadata, settings)

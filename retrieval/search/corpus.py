@@ -77,29 +77,23 @@ class OpenCorpus:
         return tuple(found.values())
 
     def existing(self, names: Sequence[str]) -> list[CollectionInfo]:
-        """Return the collections of these names that exist, each once."""
-        self._look_up(names)
-        return [found for name in dict.fromkeys(names) if (found := self._find(name)) is not None]
+        """Return the collections of these names that exist, each once.
+
+        Those that are not known yet are looked up at once: a few are read faster than all, and a collection that every
+        caller has a part of, such as that of the notes, may be there without being listed.
+        """
+        listed, wanted = self._listed or {}, dict.fromkeys(names)
+        unknown = [name for name in wanted if name not in listed and name not in self._looked_up]
+        if unknown:
+            found = {each.name: each for each in self.provider.collections_named(unknown)}
+            self._looked_up |= {name: found.get(name) for name in unknown}
+        known = [listed.get(name) or self._looked_up.get(name) for name in wanted]
+        return [each for each in known if each is not None]
 
     def keeps_model(self, name: str) -> bool:
         """Return whether the collection's vectors are now of the model that this request knows them by."""
         known, now = self.existing([name]), self.provider.collections_named([name])
         return _models_of(known) == _models_of(now)
-
-    def _look_up(self, names: Sequence[str]) -> None:
-        """Look up all of these names at once that are not known yet. A collection that every caller has a part of, such
-        as that of the notes, may be there without being listed."""
-        known = (self._listed or {}).keys() | self._looked_up.keys()
-        unknown = [name for name in dict.fromkeys(names) if name not in known]
-        if unknown:
-            found = {each.name: each for each in self.provider.collections_named(unknown)}
-            self._looked_up |= {name: found.get(name) for name in unknown}
-
-    def _find(self, name: str) -> CollectionInfo | None:
-        if self._listed is not None and name in self._listed:
-            return self._listed[name]
-        self._look_up([name])  # a few are read faster than all
-        return self._looked_up[name]
 
 
 def _models_of(infos: Sequence[CollectionInfo]) -> list[str | None]:
