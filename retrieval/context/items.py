@@ -11,7 +11,7 @@ from providers.embeddings.base import EmbeddingProvider
 from retrieval.chunking import Syntax
 from retrieval.clock import z_time
 from retrieval.ingest import profiles
-from retrieval.ingest.drafts import INTERNAL, KIND, SourceDocument, Splitter
+from retrieval.ingest.drafts import INTERNAL, KIND, SourceDocument
 from retrieval.ingest.files import CODE, CONTENT_TYPE
 from retrieval.ingest.identity import document_id
 from retrieval.ingest.profiles import CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS
@@ -32,7 +32,7 @@ _TEXTS = frozenset({AGENT, CATEGORY, GAME})
 
 def to_source(document: ContextDocument, embedding: EmbeddingProvider) -> SourceDocument:
     """Return the document as it is ingested. Raises InvalidInputError when its metadata is invalid."""
-    told = check_metadata(document.metadata)
+    told, is_code = check_metadata(document.metadata), document.content_type == CODE
     own = {SOURCE: document.source, SESSION_ID: document.session_id, CONTENT_TYPE: document.content_type}
     metadata = set_apart(told, _given(own), own)
     if document.agent is not None:
@@ -42,16 +42,11 @@ def to_source(document: ContextDocument, embedding: EmbeddingProvider) -> Source
         title="",
         text=document.content,
         metadata=metadata,
-        split=splitter(document.content_type, embedding),
-        kind="code" if document.content_type == CODE else "markdown",
+        split=profiles.windows(embedding, CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS, Syntax.CODE)
+        if is_code
+        else profiles.windows(embedding, MAX_TOKENS, OVERLAP_TOKENS),
+        kind="code" if is_code else "markdown",
     )
-
-
-def splitter(content_type: str | None, embedding: EmbeddingProvider) -> Splitter:
-    """Return how documents of that `contentType` are split, by the contract *context*."""
-    if content_type == CODE:
-        return profiles.windows(embedding, CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS, Syntax.CODE)
-    return profiles.windows(embedding, MAX_TOKENS, OVERLAP_TOKENS)
 
 
 def document_id_of(document: ContextDocument) -> str:
