@@ -173,7 +173,9 @@ def _shown(found: _Found) -> OracleResult:
 
 def _gains(found: _Found) -> tuple[float, float]:
     """Return what was gained by scores, and by ranks."""
-    places = found.values()
+    places = list(found.values())
+    if len(places) == 1:
+        return places[0].by_score, places[0].by_rank
     return math.fsum([place.by_score for place in places]), math.fsum([place.by_rank for place in places])
 
 
