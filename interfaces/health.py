@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from interfaces.layers import Layers
-from registry.embedding.queries import connection_of
+from registry.embedding.queries import USUAL, connection_of
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading.parsing_process import not_confined
 from retrieval.watching.stored_reports import Watchers
@@ -27,7 +27,6 @@ from wrapper.service import Service
 
 R = TypeVar("R", HealthReport, HealthReport | None)
 
-DEFAULT = "default"
 PAID_LOOKS = 10
 """The number of looks of which only one asks a model that takes a key, as long as the model answers."""
 MODELS = ("embedding", "chat", "rerank")
@@ -80,8 +79,8 @@ def with_uploads(layers: Layers, connection: Connection, report: R) -> R:
     with suppress(RagError), acting_as(SERVICE):
         names: list[str] = layers.jobs.failed_texts(tries=TRIES, within_seconds=0)
         if names:
-            by = {each.name: connection_of(each, DEFAULT) for each in layers.corpus.open().existing([*set(names)])}
-            files = sum(by.get(each, DEFAULT) == connection.id for each in names)
+            by = {each.name: connection_of(each) for each in layers.corpus.open().existing([*set(names)])}
+            files = sum(by.get(each, USUAL) == connection.id for each in names)
     sentence = UPLOADS_FAIL.format(_files(files))
     return replace(report, status=DEGRADED, message=sentence, error=sentence) if files else report
 

@@ -36,9 +36,8 @@ from registry.typed_secrets.sealing import Seal
 from retrieval.bench.background import BenchRunner
 from retrieval.bench.judgements import Judgements
 from retrieval.bench.stored_benches import StoredBenches
-from retrieval.chat.answering import Chat
+from retrieval.chat.answering import Chat, ChatPassages
 from retrieval.chat.history import ChatHistory
-from retrieval.chat.passages import ChatPassages
 from retrieval.context.layer import ContextLayer
 from retrieval.documents.originals import Originals
 from retrieval.documents.stored_documents import StoredDocuments
@@ -49,16 +48,13 @@ from retrieval.jobs.uploads import KnownFiles
 from retrieval.reembedding import Reembedder
 from retrieval.rules.pipeline import RAGPipeline
 from retrieval.search.answer_cache import AnswerCache
-from retrieval.search.choosing import CollectionChoice
-from retrieval.search.corpus import Corpus
+from retrieval.search.corpus import CollectionChoice, Corpus
 from retrieval.search.engine import SearchEngine
 from retrieval.search.oracles.lexical import LexicalOracle
-from retrieval.search.oracles.persona import PersonaOracle, seen_notes
-from retrieval.search.oracles.semantic import SemanticOracle
+from retrieval.search.oracles.semantic import PersonaOracle, SemanticOracle, seen_notes
 from retrieval.search.reranking import Reranking
 from retrieval.sessions.notes import Notes
 from retrieval.sessions.project_context import ContextWriter
-from retrieval.sessions.sessions import Sessions
 from retrieval.text_collections import TextCollections
 from retrieval.warm_up import WarmUp
 from retrieval.watching.stored_reports import Watchers
@@ -128,7 +124,10 @@ class Layers:
             min_relevance=retrieval.min_relevance,
             metered=metered,
         )
-        self.warm_up.begin(as_service(texts.hold_something), as_service(lambda: texts.embedding().warm_up()))
+        self.warm_up.begin(
+            as_service(lambda: any(each.count for each in texts.searched().asked)),
+            as_service(lambda: texts.embedding().warm_up()),
+        )
         answers = AnswerCache(catalog, ttl_seconds=retrieval.cache_ttl_seconds)
         self.reranking = Reranking(self.connections, metered=metered)
         self.search = search_engine(oracles, self.choice, self.reranking, retrieval, answers)
@@ -152,7 +151,7 @@ class Layers:
         passages = chat_passages(self.search, retrieval)
         self.chat = Chat(self.connections, passages, history, says_so=retrieval.chat_says_so)
         service.callers_store.reach.keep_apart(retrieval.notes_collection, lambda caller: seen_notes(caller.asker))
-        self.notes = Notes(texts, Sessions(catalog), retrieval.notes_collection)
+        self.notes = Notes(texts, catalog, retrieval.notes_collection)
         self.project_context = ContextWriter(self.search, self.choice, self.notes, retrieval)
         self.context = ContextLayer(
             texts,
@@ -289,20 +288,7 @@ def search_engine(
     cache: AnswerCache | None = None,
 ) -> SearchEngine:
     """Return the search engine of these settings."""
-    semantic, *_ = oracles
-    return SearchEngine(
-        oracles,
-        choice,
-        rrf_k=settings.rrf_k,
-        fetch_multiplier=settings.fetch_multiplier,
-        fetch_min=settings.fetch_min,
-        limit_seconds=settings.retrieve_seconds,
-        fusion=settings.fusion,
-        embed=semantic.asked,
-        reranking=reranking,
-        cache=cache,
-        min_relevance=settings.min_relevance,
-    )
+    return SearchEngine(oracles, choice, settings, embed=oracles[0].asked, reranking=reranking, cache=cache)
 
 
 def chat_passages(engine: SearchEngine, settings: RetrievalSettings) -> ChatPassages:
