@@ -110,7 +110,8 @@ def gather_around(
 
 
 def _joined(passages: Sequence[FusedResult]) -> FusedResult:
-    """Return a hit as its best passage, with the text of all in the order of the document."""
+    """Return a hit as its best passage, which says where it stands, with the text of all in the order of the document
+    and the pages of all."""
     best = passages[0]
     if len(passages) == 1:
         return best
@@ -118,16 +119,17 @@ def _joined(passages: Sequence[FusedResult]) -> FusedResult:
     return replace(
         best,
         content=joined_text([each.content for each in in_order], [_place(each) or 0 for each in in_order]),
-        metadata={**best.metadata, **_extent(in_order[0].metadata, in_order[-1].metadata)},
+        metadata={**best.metadata, **_pages(in_order[0].metadata, in_order[-1].metadata)},
         chunk_ids=tuple(each.chunk_id for each in in_order),
     )
 
 
-def _extent(first: Metadata, last: Metadata) -> Metadata:
-    """Return where neighbours begin and end in their document."""
-    extent: Metadata = {name: first[name] for name in ("section", "section_id", "page", "start_line") if name in first}
+def _pages(first: Metadata, last: Metadata) -> Metadata:
+    """Return the pages from those of one passage to those of another."""
+    if "page" not in first:
+        return {}
     last_page = last.get("last_page", last.get("page"))
-    return extent if last_page in (None, first.get("page")) else {**extent, "last_page": last_page}
+    return {"page": first["page"]} | ({} if last_page in (None, first["page"]) else {"last_page": last_page})
 
 
 def _place(passage: FusedResult) -> int | None:

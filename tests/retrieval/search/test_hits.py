@@ -33,13 +33,13 @@ def test_neighbours_are_one_hit_in_the_order_of_the_document_up_to_a_length():
     assert hits(passage("a", None), passage("a", None)) == [("aNone",), ("aNone",)]
 
 
-def test_a_joined_hit_shows_all_of_its_text_and_where_it_begins_and_ends():
+def test_a_joined_hit_shows_all_of_its_text_and_its_pages_and_stands_where_the_best_of_it_does():
     best = passage("a", 5, 0.9, page=3, section="Five")
     [hit] = hits_of(
         [best, passage("a", 4, page=2, start_line=7, section="Four"), passage("a", 6, page=4)], 10, 3, joins=True
     )[0]
     assert (hit.content, hit.chunk_id, hit.score) == ("a 4.\n\na 5.\n\na 6.", "a5", 0.9)
-    assert hit.metadata == {"chunk_index": 5, "section": "Four", "page": 2, "last_page": 4, "start_line": 7}
+    assert hit.metadata == {"chunk_index": 5, "section": "Five", "page": 2, "last_page": 4}
 
 
 class OfOneDocument(Measured):
