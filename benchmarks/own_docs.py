@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from retrieval.chunking import Chunk, split_markdown
+from retrieval.chunking import Chunk, split_sections
 
 PROJECT = Path(__file__).parent.parent
 WHOLE = 1_000_000
@@ -89,7 +89,7 @@ def sections() -> list[tuple[str, Chunk]]:
     return [
         (" > ".join([str(file.relative_to(PROJECT)), *chunk.section.split(" > ")[1:]]), chunk)
         for file in files
-        for chunk in split_markdown(file.read_text(), max_tokens=WHOLE)
+        for chunk in split_sections(file.read_text(), max_tokens=WHOLE)
     ]
 
 

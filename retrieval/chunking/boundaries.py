@@ -1,4 +1,5 @@
-"""The places where a text may be cut: between paragraphs, sentences, lines or words."""
+"""The places where a text may be cut: between paragraphs, sentences, lines or words, and within none of the grapheme
+clusters, what a reader takes for one character, such as a flag, a family or a letter with its accents."""
 
 from __future__ import annotations
 
@@ -6,13 +7,14 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from functools import cached_property
 from itertools import pairwise
 from operator import itemgetter
 
-from retrieval.chunking.graphemes import Graphemes
-from retrieval.chunking.markdown_blocks import MarkdownDocument
+import regex
+
+from retrieval.chunking.markdown_blocks import StructuredText, Syntax
 
 # Words whose full stop ends no sentence. "No." is not among them: it is more often an answer than a number.
 _ABBREVIATION = re.compile(
@@ -27,14 +29,18 @@ _BLANK_LINES = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)*\n")
 _LINE = re.compile(r"\n")
 _WORD_START = re.compile(r"(?<=\s)\S")
 _LINES_OF_THEIR_OWN = frozenset({"fence", "code_block", "html_block", "table"})
-
-
-class Syntax(StrEnum):
-    """How to read a text: Markdown has headings and blocks; the lines of code take the place of sentences."""
-
-    MARKDOWN = "markdown"
-    TEXT = "text"
-    CODE = "code"
+_LONGEST_CLUSTER = 64
+"""Clusters are known up to this many characters; longer ones exist only on purpose, and may be cut."""
+_BLOCK = 256
+"""How many places are looked up at a time: about as many as the overlap of two chunks has."""
+# Only at such places may a cluster go on: before a character that joins the one before it, or after one that joins.
+_MAY_GO_ON = regex.compile(
+    r"[\p{GCB=EX}\p{GCB=ZWJ}\p{GCB=SM}\p{GCB=V}\p{GCB=T}\p{GCB=RI}\n]"
+    r"|(?<=[\p{GCB=EX}\p{GCB=ZWJ}\p{GCB=PP}\p{GCB=L}]).",
+    regex.DOTALL,
+)
+_CLUSTER = regex.compile(r"\X")
+_FLAGS = regex.compile(r"\p{GCB=RI}{3,}")  # two letters make one flag
 
 
 class Boundary(IntEnum):
@@ -45,6 +51,43 @@ class Boundary(IntEnum):
     LINES = 3
     WORDS = 4
     CHARACTERS = 5
+
+
+class Graphemes:
+    """The places in a text where it may be cut without tearing a grapheme cluster."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts: list[int] = []
+        self._known = range(0)
+        """The places whose clusters `_starts` has: those asked for next are mostly close behind the last one."""
+
+    def begin_at(self, place: int) -> bool:
+        return self.start(place) == place
+
+    def start(self, place: int) -> int:
+        """Return the start of the grapheme cluster that goes on at `place`, `place` itself when none does."""
+        if not 0 < place < len(self._text) or not _MAY_GO_ON.match(self._text, place):
+            return place
+        if place not in self._known:
+            first = self._certain_start(max(place - _LONGEST_CLUSTER, 0))
+            self._known = range(place, place + _BLOCK)
+            # In a longer text a match looks back, and far at flags.
+            around = self._text[first : place + _BLOCK + _LONGEST_CLUSTER]
+            self._starts = [first + match.start() for match in _CLUSTER.finditer(around)]
+        return self._starts[bisect_right(self._starts, place) - 1]
+
+    def _certain_start(self, place: int) -> int:
+        """Return the place, or the one before it when it is between the two letters of a flag."""
+        found = bisect_right(self._flags, (place, len(self._text))) - 1
+        if found < 0 or place >= self._flags[found][1]:
+            return place
+        return place - (place - self._flags[found][0]) % 2
+
+    @cached_property
+    def _flags(self) -> list[tuple[int, int]]:
+        """The spans of several flags in a row: where one begins can only be counted from the first."""
+        return [match.span() for match in _FLAGS.finditer(self._text)]
 
 
 @dataclass(frozen=True)
@@ -94,8 +137,18 @@ def is_within(spans: Sequence[tuple[int, int]], place: int) -> bool:
     return found < len(spans) and spans[found][0] < place
 
 
-def markdown_boundaries(document: MarkdownDocument) -> Boundaries:
-    """Return the boundaries of a Markdown document.
+def boundaries_of(document: StructuredText) -> Boundaries:
+    """Return the boundaries of a text: of code those of its lines take the place of those of sentences."""
+    if not document.is_plain:
+        return _markdown_boundaries(document)
+    paragraphs = _after(document.text, _BLANK_LINES)
+    if document.syntax is Syntax.CODE:
+        return Boundaries(document.text, paragraphs, _after(document.text, _LINE))
+    return Boundaries(document.text, paragraphs, sorted({*paragraphs, *_sentence_starts(document.text)}))
+
+
+def _markdown_boundaries(document: StructuredText) -> Boundaries:
+    """Return the boundaries of Markdown.
 
     Blocks are paragraphs, and a heading is not cut off from the block below it. List items, table rows and lines of
     code are sentences.
@@ -112,15 +165,6 @@ def markdown_boundaries(document: MarkdownDocument) -> Boundaries:
     headers = [(table.start, table.body) for table in document.tables]  # kept whole, and with the first row
     parts = {start for start in parts - below_headings if not is_within(headers, start)}
     return Boundaries(document.text, paragraphs, sorted(parts.union(paragraphs)), headers)
-
-
-def text_boundaries(text: str) -> Boundaries:
-    paragraphs = _after(text, _BLANK_LINES)
-    return Boundaries(text, paragraphs, sorted({*paragraphs, *_sentence_starts(text)}))
-
-
-def code_boundaries(text: str) -> Boundaries:
-    return Boundaries(text, _after(text, _BLANK_LINES), _after(text, _LINE))
 
 
 def _after(text: str, pattern: re.Pattern[str]) -> list[int]:

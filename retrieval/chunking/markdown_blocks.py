@@ -1,4 +1,4 @@
-"""The structure of a Markdown document (CommonMark and tables): its blocks, headings and sections."""
+"""The structure of a text: of Markdown (CommonMark and tables) its blocks, headings and sections; and its chunks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -27,8 +28,40 @@ _STEPS_OF_TOKEN = 3
 MAX_MARKED_CHARACTERS = 20_000
 
 _LINE = re.compile(r"\n")
+_INK = re.compile(r"\S")
 _MARKUP = re.compile(r"[^\w ,.:;?/()'\"-]|_")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?=[\w\"'-]+[ \t]*:)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+
+
+class Syntax(StrEnum):
+    """How to read a text: Markdown has headings and blocks; the lines of code take the place of sentences."""
+
+    MARKDOWN = "markdown"
+    TEXT = "text"
+    CODE = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a document.
+
+    section: heading path "A > B", "" when no heading is above. section_id: its slug path, unique in the document.
+    chunk_index: position in the document, from 0. start_line: from 1.
+    """
+
+    text: str
+    section: str
+    section_id: str
+    chunk_index: int
+    start_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitDocument:
+    """The chunks in document order, and `warnings`: sentences about what made the Markdown hard to split."""
+
+    chunks: list[Chunk]
+    warnings: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +101,29 @@ class _Tokens(list[Token]):
         super().append(token)
 
 
-class MarkdownDocument:
-    """A text with normalised line ends, and the places of its blocks.
+class StructuredText:
+    """A text with normalised line ends, and of Markdown the places of its blocks.
 
-    Front matter is part of the text but not a block. A text that takes too many steps to read `is_plain`: its blocks
-    are unknown. Functions that read Markdown accept a text or one of these, so that several can share one reading.
+    Front matter is part of the text but not a block. Plain text and code have no blocks, nor has Markdown that takes
+    too many steps to read: it `is_plain`. Functions that split texts accept a text, which is Markdown, or one of these,
+    so that several can share one reading.
     """
 
-    def __init__(self, text: str) -> None:
-        self.text = normalised(text)
-        self.line_starts = line_starts(self.text)
-        self.front_matter = _FRONT_MATTER.match(self.text)
+    def __init__(self, text: str, syntax: Syntax = Syntax.MARKDOWN) -> None:
+        self.text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        self.syntax = syntax
+        self.line_starts = [0, *(match.end() for match in _LINE.finditer(self.text))]
+        self.tokens: list[Token] = []
+        self.front_matter = _FRONT_MATTER.match(self.text) if syntax is Syntax.MARKDOWN else None
+        self.is_plain = syntax is not Syntax.MARKDOWN or not self._has_read()
+
+    @classmethod
+    def of(cls, text: str | StructuredText, syntax: Syntax = Syntax.MARKDOWN) -> StructuredText:
+        return text if isinstance(text, StructuredText) else cls(text, syntax)
+
+    def _has_read(self) -> bool:
+        """Read the blocks of Markdown. Return whether that took no more steps than it may."""
+        self._marked_characters = 0
         self._references: dict[str, Any] = {}
         self._parser = MarkdownIt("commonmark").enable("table")
         self._parser.block.ruler.at("table", read_table, {"alt": ["paragraph", "reference"]})
@@ -90,21 +135,16 @@ class MarkdownDocument:
         try:
             self._parser.block.parse((hidden + body).replace("\0", "\ufffd"), self._parser, self._references, tokens)
         except _TooManyStepsError:
-            tokens.clear()
-        self.is_plain = tokens.steps > MAX_STEPS
-        self.tokens: list[Token] = tokens
-        self._marked_characters = 0
-
-    @classmethod
-    def of(cls, text: str | MarkdownDocument) -> MarkdownDocument:
-        return text if isinstance(text, MarkdownDocument) else cls(text)
+            return False
+        self.tokens = tokens
+        return True
 
     @property
     def warnings(self) -> list[str]:
-        """Return one sentence when the text is read as plain text, else nothing."""
+        """Return one sentence when Markdown is read as plain text, else nothing."""
         lines = len(self.line_starts)
         sentence = f"The Markdown is too long or too deep to be read: its {lines} lines are split as plain text"
-        return [sentence] if self.is_plain else []
+        return [sentence] if self.is_plain and self.syntax is Syntax.MARKDOWN else []
 
     @cached_property
     def headings(self) -> list[Heading]:
@@ -150,6 +190,23 @@ class MarkdownDocument:
         """Return the line at `index`, from 0."""
         return self.text[self.line_starts[index] : self._line_start(index + 1)].rstrip("\n")
 
+    def ink(self, start: int, end: int | None = None) -> int | None:
+        """Return the start of the first line, or part of one, from `start` on that is not blank.
+
+        None when the text is blank up to `end`.
+        """
+        found = _INK.search(self.text, start, len(self.text) if end is None else end)
+        return max(start, self.text.rfind("\n", start, found.start()) + 1) if found else None
+
+    def ink_end(self, start: int, end: int) -> int:
+        """Return where the text from `start` to `end` ends without its trailing white space."""
+        return start + len(self.text[start:end].rstrip())
+
+    def chunk(self, index: int, section: Section, start: int, end: int, above: str) -> Chunk:
+        """Return a chunk of a section: `above`, and the text from `start` to `end` without white space at its end."""
+        text = above + self.text[start:end].rstrip()
+        return Chunk(text, section.title, section.section_id, index, self.line_of(start))
+
     def _line_start(self, index: int) -> int:
         return self.line_starts[index] if index < len(self.line_starts) else len(self.text)
 
@@ -164,14 +221,14 @@ class MarkdownDocument:
         return " ".join(content.split())
 
 
-def markdown_title(text: str | MarkdownDocument) -> str | None:
+def markdown_title(text: str | StructuredText) -> str | None:
     """Return the title from the front matter, else the highest heading, else None."""
-    document = MarkdownDocument.of(text)
+    document = StructuredText.of(text)
     named = _named_title(document.front_matter[0]) if document.front_matter else None
     return named or highest_heading(document)
 
 
-def highest_heading(document: MarkdownDocument) -> str | None:
+def highest_heading(document: StructuredText) -> str | None:
     """Return the first heading of the highest rank, None when there is none."""
     headings = [heading for heading in document.headings if heading.title]
     return min(headings, key=lambda heading: heading.level).title if headings else None
@@ -213,11 +270,3 @@ class SectionIds:
 
 def slug(title: str) -> str:
     return re.sub(r"[^\w]+", "-", title.lower()).strip("-") or "section"
-
-
-def line_starts(text: str) -> list[int]:
-    return [0, *(match.end() for match in _LINE.finditer(text))]
-
-
-def normalised(text: str) -> str:
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

@@ -11,14 +11,13 @@ further down in the table repeats. Tokens are estimated, so no tokenizer is load
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
-from retrieval.chunking.chunks import Chunk
-from retrieval.chunking.graphemes import Graphemes
-from retrieval.chunking.markdown_blocks import MarkdownDocument, Section, line_starts, normalised
-from retrieval.chunking.tables import Table, TableHeaders
+from retrieval.chunking.boundaries import Graphemes
+from retrieval.chunking.markdown_blocks import Chunk, StructuredText
+from retrieval.chunking.tables import TableHeaders
 
 DEFAULT_MAX_TOKENS = 256  # the limit of all-MiniLM-L6-v2
 _RESERVED_TOKENS = 12  # the two that the model adds, and room for errors of the estimate
@@ -30,29 +29,45 @@ _LINE = re.compile(r"\n")
 _SENTENCE = re.compile(r"[.!?…][)\"'»”]*\s+|[。！？]")
 _WORD = re.compile(r"\s+")
 _BLANK_LINES = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
-_INK = re.compile(r"\S")
 
 Cuts = Callable[[int, int], Iterable[int]]
 
 
-def split_markdown(text: str | MarkdownDocument, *, max_tokens: int = DEFAULT_MAX_TOKENS) -> list[Chunk]:
-    """Split a Markdown document (CommonMark and tables) into chunks, in order.
+def split_sections(text: str | StructuredText, *, max_tokens: int = DEFAULT_MAX_TOKENS) -> list[Chunk]:
+    """Split Markdown (CommonMark and tables) at its headings, and other texts into whole paragraphs where they fit.
 
-    YAML front matter belongs to the text before the first heading. A section's path and its chunk's text together stay
-    within `max_tokens`.
+    YAML front matter belongs to the text before the first heading; a plain text is one section with the id "". A
+    section's path and its chunk's text together stay within `max_tokens`.
     """
-    document = MarkdownDocument.of(text)
+    if max_tokens < 1:
+        raise ValueError("max_tokens is at least 1")
+    document = StructuredText.of(text)
+    headers = TableHeaders(document.text, document.tables, estimate_tokens)
+    levels = _levels(document)
+    sections = document.sections()
+    chunks: list[Chunk] = []
+    ends = [*(each.start for each in sections[1:]), len(document.text)]
+    for section, section_end in zip(sections, ends, strict=True):
+        limit = max(max_tokens - _RESERVED_TOKENS - estimate_tokens(section.title), max_tokens // 2, 1)
+        room = _Room(document.text, limit, headers)
+        for start, end in _without_scraps(room, _fit(room, section.start, section_end, levels), levels):
+            if (first := document.ink(start, end)) is not None:
+                chunks.append(document.chunk(len(chunks), section, first, end, headers.above(first, limit)))
+    return chunks
+
+
+def _levels(document: StructuredText) -> list[Cuts]:
+    """Return where a text may be cut, the least harmful cuts first."""
+    graphemes = Graphemes(document.text)
+    patterns = [_LINE, _SENTENCE, _WORD, _ATOM]
+    levels: list[Cuts] = []
     if document.is_plain:
-        return split_text(document.text, max_tokens=max_tokens)
-    depth = max((token.level for token in document.tokens if token.map), default=0)
-    levels = [_cuts_at(document.block_starts(level)) for level in range(depth + 1)]
-    return _chunks(document.text, document.sections(), levels, max_tokens, document.tables)
-
-
-def split_text(text: str, *, max_tokens: int = DEFAULT_MAX_TOKENS) -> list[Chunk]:
-    """Split a plain text into chunks of whole paragraphs where they fit; its only section has the id ""."""
-    text = normalised(text)
-    return _chunks(text, [Section(0, "", "")], [_cuts_after(Graphemes(text), text, _BLANK_LINES)], max_tokens)
+        patterns.insert(0, _BLANK_LINES)
+    else:
+        depth = max((token.level for token in document.tokens if token.map), default=0)
+        levels = [_cuts_at(document.block_starts(level)) for level in range(depth + 1)]
+    # The last: within a grapheme cluster that is longer than a chunk.
+    return [*levels, *(_cuts_after(graphemes, document.text, pattern) for pattern in patterns), range]
 
 
 def estimate_tokens(text: str) -> int:
@@ -62,35 +77,6 @@ def estimate_tokens(text: str) -> int:
 
 def _atom_tokens(atom: str) -> int:
     return 1 + (len(atom) - 1) // (2 if atom[0].isdigit() else 5)
-
-
-def _chunks(
-    text: str, sections: list[Section], levels: list[Cuts], max_tokens: int, tables: Sequence[Table] = ()
-) -> list[Chunk]:
-    if max_tokens < 1:
-        raise ValueError("max_tokens is at least 1")
-    lines = line_starts(text)
-    headers = TableHeaders(text, tables, estimate_tokens)
-    graphemes = Graphemes(text)
-    levels = [
-        *levels,
-        *(_cuts_after(graphemes, text, pattern) for pattern in (_LINE, _SENTENCE, _WORD, _ATOM)),
-        range,  # within a grapheme cluster that is longer than a chunk
-    ]
-    chunks: list[Chunk] = []
-    ends = [section.start for section in sections[1:]] + [len(text)]
-    for section, section_end in zip(sections, ends, strict=True):
-        limit = max(max_tokens - _RESERVED_TOKENS - estimate_tokens(section.title), max_tokens // 2, 1)
-        room = _Room(text, limit, headers)
-        for start, end in _without_scraps(room, _fit(room, section.start, section_end, levels), levels):
-            ink = _INK.search(text, start, end)
-            if ink is None:
-                continue
-            first = max(start, text.rfind("\n", start, ink.start()) + 1)
-            line = bisect_right(lines, first)
-            chunk_text = headers.above(first, limit) + text[first:end].rstrip()
-            chunks.append(Chunk(chunk_text, section.title, section.section_id, len(chunks), line))
-    return chunks
 
 
 class _Room:

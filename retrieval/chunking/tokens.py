@@ -1,14 +1,30 @@
-"""Token counts and the start of each token, by the embedding model's own tokenizer or by cl100k_base."""
+"""Tokens of texts, by the embedding model's own tokenizer or by cl100k_base: how many, and where each begins.
+
+cl100k_base is the encoding of OpenAI's embedding models. Its ranks are shipped with this package: no network is needed.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Protocol
+from functools import cache
+from importlib.resources import files
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
 
-from providers.embeddings.base import EmbeddingProvider, SupportsTokens
-from retrieval.chunking.cl100k import Cl100k
+import numpy as np
+from numpy.typing import NDArray
 
+from providers.embeddings.base import EmbeddingProvider, SupportsTokens, TokenCounts
+from schemas.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from tiktoken import Encoding
+
+MIN_MAX_TOKENS = 16  # of a chunk: below this the tokens of a single character would matter
 # Longer texts are counted in parts: tokenizers become slow, or give up, on an endless run. A part ends where each of
 # them starts a token: between two words, or before a line that begins with a letter. Elsewhere a count may be one off.
 MAX_PART_CHARACTERS = 100_000
@@ -17,14 +33,13 @@ _PART = re.compile(
     rf"(?s).{{1,{MAX_PART_CHARACTERS}}}(?:\Z|(?<=\n)(?={_LETTER})|(?<={_LETTER})(?= {_LETTER}))"
     rf"|.{{1,{MAX_PART_CHARACTERS}}}"
 )
-
-
-class Tokenizer(Protocol):
-    """The part of `providers.embeddings.base.SupportsTokens` that counting needs."""
-
-    def count_tokens(self, text: str) -> int: ...
-
-    def token_starts(self, text: str) -> list[int]: ...
+RANKS_FILE = "cl100k_base.tiktoken"
+# Ranks, digest and pattern as in tiktoken's openai_public.py; tiktoken itself would download the ranks.
+RANKS_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
+PATTERN = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
+    r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+)
 
 
 class TokenCounter:
@@ -33,7 +48,7 @@ class TokenCounter:
     Safe for use by several threads. Nothing is loaded before the first text.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: SupportsTokens) -> None:
         self._tokenizer = tokenizer
 
     def added(self) -> int:
@@ -69,3 +84,91 @@ def _parts(text: str) -> Iterator[tuple[int, str]]:
 def _unicode(text: str) -> str:
     """Replace lone surrogates, one character for one; refusing them is left to the embedding."""
     return text.encode("utf-8", "replace").decode()
+
+
+class MeasuredText:
+    """Measures spans by where tokens start, which is nearly exact; `count` asks the tokenizer and is exact."""
+
+    def __init__(self, text: str, tokens: TokenCounter) -> None:
+        self.text = text
+        self.tokens = tokens
+        self.added_tokens = tokens.added()
+        self._starts = tokens.starts(text)
+
+    def count(self, start: int, end: int, *, above: str = "") -> int:
+        """Count the tokens of a chunk: of `above` and of its own text without white space at its end, and those that
+        the model adds."""
+        return self.tokens.count(above + self.text[start:end].rstrip())
+
+    def count_above(self, above: str) -> int:
+        """Count the tokens that a chunk has before its own text, including those that the model adds."""
+        return self.tokens.count(above) if above else self.added_tokens
+
+    def about(self, start: int, end: int) -> int:
+        """Return about how many tokens there are from `start` to `end`."""
+        return bisect_left(self._starts, end) - bisect_left(self._starts, start)
+
+    def reach(self, start: int, tokens: int) -> int:
+        """Return the place about `tokens` tokens after `start`, or before it when `tokens` is negative."""
+        index = bisect_left(self._starts, start) + tokens
+        return self._starts[max(index, 0)] if index < len(self._starts) else len(self.text)
+
+
+class Cl100k(SupportsTokens):
+    """Counts tokens; special tokens such as `<|endoftext|>` are plain text.
+
+    The ranks are read once per process, at the first use (half a second). Raises ConfigurationError when their file is
+    not the original.
+    """
+
+    def count_tokens(self, text: str) -> int:
+        encoding, _, counts = _loaded()
+        known = counts.find(text)
+        return counts.keep(text, len(encoding.encode_to_numpy(text))) if known is None else known
+
+    def token_starts(self, text: str) -> list[int]:
+        """Return the character in which each token starts; a character outside ASCII may have several."""
+        encoding, lengths_bytes, _ = _loaded()
+        lengths = lengths_bytes[encoding.encode_to_numpy(text)]
+        begins_character = np.frombuffer(text.encode(), np.uint8) & 0xC0 != 0x80
+        character_of_byte = np.cumsum(begins_character) - 1
+        starts: list[int] = character_of_byte[np.cumsum(lengths) - lengths].tolist()
+        return starts
+
+
+class _Loaded(NamedTuple):
+    encoding: Encoding
+    lengths_bytes: NDArray[np.int64]  # by token
+    counts: TokenCounts
+
+
+_LOADING = Lock()
+"""Threads that begin together wait for one reading: each would take as much time and memory."""
+
+
+def _loaded() -> _Loaded:
+    with _LOADING:
+        return _load()
+
+
+@cache
+def _load() -> _Loaded:
+    import tiktoken
+
+    ranks = read_ranks(files("retrieval.chunking").joinpath(RANKS_FILE).read_bytes())
+    lengths_bytes = np.fromiter(map(len, ranks), np.int64, len(ranks))
+    encoding = tiktoken.Encoding("cl100k_base", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={})
+    return _Loaded(encoding, lengths_bytes, TokenCounts())
+
+
+def read_ranks(data: bytes) -> dict[bytes, int]:
+    """Return the rank of each token, ascending.
+
+    Raises ConfigurationError unless `data` is, byte for byte, what OpenAI publishes.
+    """
+    if hashlib.sha256(data).hexdigest() != RANKS_SHA256:
+        raise ConfigurationError(
+            f"The token ranks in {RANKS_FILE} are damaged (sha256 differs); install rag-wrapper again",
+            error_type="invalid_config",
+        )
+    return {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, data.splitlines())}

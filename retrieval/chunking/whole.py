@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from itertools import dropwhile, pairwise
 from textwrap import shorten
 from typing import NamedTuple
 
 from markdown_it.token import Token
 
-from retrieval.chunking.boundaries import Boundary, markdown_boundaries, text_boundaries
-from retrieval.chunking.chunks import Chunk
-from retrieval.chunking.markdown_blocks import Heading, MarkdownDocument, Section, SectionIds, slug
-from retrieval.chunking.measured import MIN_MAX_TOKENS, MeasuredText
+from retrieval.chunking.boundaries import Boundary, boundaries_of
+from retrieval.chunking.markdown_blocks import (
+    Chunk,
+    Heading,
+    Section,
+    SectionIds,
+    SplitDocument,
+    StructuredText,
+    slug,
+)
 from retrieval.chunking.tables import TableHeaders
-from retrieval.chunking.tokens import TokenCounter
+from retrieval.chunking.tokens import MIN_MAX_TOKENS, MeasuredText, TokenCounter
 
 MAX_NAMED_CHARACTERS = 100  # of a title in a warning
 _HEADER_PART = 4  # a header takes at most a quarter of a chunk
 _ESTIMATE_SLACK_TOKENS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class SplitDocument:
-    """The chunks in document order, and `warnings`: sentences about what made the Markdown hard to split."""
-
-    chunks: list[Chunk]
-    warnings: list[str]
-
-
 def split_whole(
-    text: str | MarkdownDocument,
+    text: str | StructuredText,
     *,
     tokens: TokenCounter,
     max_tokens: int = 8192,
@@ -57,7 +54,7 @@ def split_whole(
         raise ValueError(f"max_tokens is at least {MIN_MAX_TOKENS}")
     if not 1 <= levels[0] < levels[1] <= 6:
         raise ValueError("levels rise, from 1 to 6")
-    return _Splitter(MarkdownDocument.of(text), tokens, max_tokens, section, levels).split()
+    return _Splitter(StructuredText.of(text), tokens, max_tokens, section, levels).split()
 
 
 class _Part(NamedTuple):
@@ -71,7 +68,7 @@ class _Part(NamedTuple):
 class _Splitter:
     def __init__(
         self,
-        document: MarkdownDocument,
+        document: StructuredText,
         tokens: TokenCounter,
         max_tokens: int,
         section: str,
@@ -79,7 +76,7 @@ class _Splitter:
     ) -> None:
         self._document = document
         self._text = MeasuredText(document.text, tokens)
-        self._boundaries = text_boundaries(document.text) if document.is_plain else markdown_boundaries(document)
+        self._boundaries = boundaries_of(document)
         self._tables = TableHeaders(document.text, document.tables, tokens.count)
         self._max_tokens = max_tokens
         self._level, self._fallback_level = levels
@@ -92,7 +89,7 @@ class _Splitter:
         self._warnings = [*document.warnings, *_unclosed_fences(document)]
 
     def split(self) -> SplitDocument:
-        start, end = self._text.ink(0), self._text.ink_end(0, len(self._document.text))
+        start, end = self._document.ink(0), self._document.ink_end(0, len(self._document.text))
         if start is not None and self._fits(start, end, ""):
             self._add(start, end, self._section_of_whole(), "")
         elif start is not None:
@@ -114,7 +111,7 @@ class _Splitter:
         for heading in below:
             if self._content_start(cuts[-1]) < heading.start:
                 cuts.append(heading.start)
-        spans = [(start, self._text.ink_end(start, end)) for start, end in pairwise([*cuts, whole.end])]
+        spans = [(start, self._document.ink_end(start, end)) for start, end in pairwise([*cuts, whole.end])]
         return [_Part(start, end, self._section_of(level, start, end, whole)) for start, end in spans]
 
     def _section_of(self, level: int, start: int, end: int, whole: _Part) -> Section:
@@ -136,13 +133,13 @@ class _Splitter:
     def _add_pieces(self, part: _Part) -> None:
         worst = Boundary.PARAGRAPHS
         header = self._header(part, self._content_start(part.start))
-        start = self._text.ink(part.start, part.end)
+        start = self._document.ink(part.start, part.end)
         while start is not None:
             cut, boundary = self._cut(start, part.end, header)
             self._add(start, cut, part.section, header)
             worst = max(worst, boundary)
             header = self._header(part, part.start)
-            start = self._text.ink(cut, part.end)
+            start = self._document.ink(cut, part.end)
         title = shorten(part.section.title, MAX_NAMED_CHARACTERS, placeholder="…")
         named = f"Section '{title}'" if title else "Text without a heading"
         self._warnings.append(
@@ -195,12 +192,11 @@ class _Splitter:
         return self._contents[found] if found < len(self._contents) else len(self._document.text)
 
     def _add(self, start: int, end: int, section: Section, header: str) -> None:
-        first = self._text.ink(start, end)
+        first = self._document.ink(start, end)
         if first is None:  # indentation longer than a chunk
             return
-        text = self._text.chunk_text(first, end, above=self._above(first, header))
-        line = self._document.line_of(first)
-        self._chunks.append(Chunk(text, section.title, section.section_id, len(self._chunks), line))
+        chunk = self._document.chunk(len(self._chunks), section, first, end, self._above(first, header))
+        self._chunks.append(chunk)
 
 
 def _sections(headings: list[Heading], lowest: int) -> dict[int, Section]:
@@ -223,14 +219,14 @@ def _sections(headings: list[Heading], lowest: int) -> dict[int, Section]:
     return sections
 
 
-def _contents(document: MarkdownDocument) -> list[int]:
+def _contents(document: StructuredText) -> list[int]:
     """Return where blocks other than headings start, including the front matter."""
     headings = {heading.start for heading in document.headings}
     blocks = [start for start in document.block_starts(0) if start not in headings]
     return [0, *blocks] if document.front_matter else blocks
 
 
-def _unclosed_fences(document: MarkdownDocument) -> list[str]:
+def _unclosed_fences(document: StructuredText) -> list[str]:
     return [
         f"The code fence of line {token.map[0] + 1} is never closed"
         for token in document.tokens
@@ -238,7 +234,7 @@ def _unclosed_fences(document: MarkdownDocument) -> list[str]:
     ]
 
 
-def _is_closed(document: MarkdownDocument, fence: Token) -> bool:
+def _is_closed(document: StructuredText, fence: Token) -> bool:
     assert fence.map
     first, end = fence.map
     last = document.line(end - 1).strip(" \t>")

@@ -6,23 +6,16 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import chain
 
-from retrieval.chunking.boundaries import Boundaries, Syntax, code_boundaries, markdown_boundaries, text_boundaries
-from retrieval.chunking.chunks import Chunk
-from retrieval.chunking.markdown_blocks import MarkdownDocument, Section, line_starts, normalised
-from retrieval.chunking.measured import MIN_MAX_TOKENS, MeasuredText
-from retrieval.chunking.tables import Table, TableHeaders
-from retrieval.chunking.tokens import TokenCounter
+from retrieval.chunking.boundaries import boundaries_of
+from retrieval.chunking.markdown_blocks import Chunk, StructuredText
+from retrieval.chunking.tables import TableHeaders
+from retrieval.chunking.tokens import MIN_MAX_TOKENS, MeasuredText, TokenCounter
 
 _LAST_CHUNK_PART = 4  # the last chunk has at least a quarter of the limit
 
 
 def split_windows(
-    text: str | MarkdownDocument,
-    *,
-    tokens: TokenCounter,
-    max_tokens: int = 1024,
-    overlap_tokens: int = 100,
-    syntax: Syntax = Syntax.MARKDOWN,
+    text: str | StructuredText, *, tokens: TokenCounter, max_tokens: int = 1024, overlap_tokens: int = 100
 ) -> list[Chunk]:
     """Split a text into chunks of at least half of `max_tokens` and at most all of it; a shorter text is one chunk.
 
@@ -36,42 +29,29 @@ def split_windows(
     """
     if max_tokens < MIN_MAX_TOKENS or not 0 <= overlap_tokens <= max_tokens // 4:
         raise ValueError(f"max_tokens is at least {MIN_MAX_TOKENS}, overlap_tokens at most a quarter of it")
-    plain, sections, boundaries, tables = _structure(text, syntax)
-    headers = TableHeaders(plain, tables, tokens.count)
-    windows = _Windows(MeasuredText(plain, tokens), boundaries, headers, max_tokens, overlap_tokens)
-    lines = line_starts(plain)
+    document = StructuredText.of(text)
+    headers = TableHeaders(document.text, document.tables, tokens.count)
+    sections = document.sections()
     section_starts = [section.start for section in sections]
     chunks: list[Chunk] = []
-    for start, end in windows.spans():
+    for start, end in _Windows(document, tokens, headers, max_tokens, overlap_tokens).spans():
         section = sections[bisect_right(section_starts, start) - 1]
-        line = bisect_right(lines, start)
-        chunk_text = headers.above(start, max_tokens) + plain[start:end]
-        chunks.append(Chunk(chunk_text, section.title, section.section_id, len(chunks), line))
+        chunks.append(document.chunk(len(chunks), section, start, end, headers.above(start, max_tokens)))
     return chunks
-
-
-def _structure(text: str | MarkdownDocument, syntax: Syntax) -> tuple[str, list[Section], Boundaries, list[Table]]:
-    if isinstance(text, MarkdownDocument) or syntax is Syntax.MARKDOWN:
-        document = MarkdownDocument.of(text)
-        if document.is_plain:
-            return _structure(document.text, Syntax.TEXT)
-        return document.text, document.sections(), markdown_boundaries(document), document.tables
-    text = normalised(text)
-    boundaries = code_boundaries(text) if syntax is Syntax.CODE else text_boundaries(text)
-    return text, [Section(0, "", "")], boundaries, []
 
 
 class _Windows:
     def __init__(
         self,
-        text: MeasuredText,
-        boundaries: Boundaries,
+        document: StructuredText,
+        tokens: TokenCounter,
         headers: TableHeaders,
         max_tokens: int,
         overlap_tokens: int,
     ) -> None:
-        self._text = text
-        self._boundaries = boundaries
+        self._document = document
+        self._text = MeasuredText(document.text, tokens)
+        self._boundaries = boundaries_of(document)
         self._headers = headers
         self._max_tokens = max_tokens
         self._min_tokens = (max_tokens + 1) // 2
@@ -79,10 +59,10 @@ class _Windows:
 
     def spans(self) -> Iterator[tuple[int, int]]:
         """Yield start and end of each chunk."""
-        start = self._text.ink(0)
+        start = self._document.ink(0)
         while start is not None:
             cut = self._cut(start)
-            end = self._text.ink_end(start, cut)
+            end = self._document.ink_end(start, cut)
             if start < end:  # otherwise it is indentation longer than a chunk
                 yield start, end
             start = self._next_start(start, end, cut)
@@ -114,7 +94,7 @@ class _Windows:
         return start + 1
 
     def _next_start(self, start: int, end: int, cut: int) -> int | None:
-        rest = self._text.ink(cut)
+        rest = self._document.ink(cut)
         if rest is None or self._overlap_tokens == 0 or self._text.about(end, rest) > self._overlap_tokens:
             return rest
         earliest = max(self._text.reach(end, -self._overlap_tokens), start + 1)

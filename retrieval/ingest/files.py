@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import orjson
 
-from retrieval.chunking import MarkdownDocument, Syntax, highest_heading
+from retrieval.chunking import StructuredText, Syntax, highest_heading
 from retrieval.clock import utc_now
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.drafts import KIND, SourceDocument
@@ -101,9 +101,9 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
     """
     path = PurePosixPath(file.source)
     read = reader.read(file.content, file.kind, name=path.name)
-    text = MarkdownDocument(read.text) if read.syntax is Syntax.MARKDOWN else read.text
+    text = StructuredText(read.text) if read.syntax is Syntax.MARKDOWN else read.text
     # Front matter that reading has left in the text cannot be read, so its title is none.
-    title = read.title or (highest_heading(text) if isinstance(text, MarkdownDocument) else None)
+    title = read.title or (highest_heading(text) if isinstance(text, StructuredText) else None)
     split, tags = chunking.splitter(read.syntax), merged_tags(merged_tags(file.tags, file.metadata), read.metadata)
     said = {**read.metadata, **file.metadata}
     told = said.get("tags")

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from providers.embeddings.base import EmbeddingProvider
-from retrieval.chunking import (
-    MarkdownDocument,
-    SplitDocument,
-    Syntax,
-    split_markdown,
-    split_text,
-    split_whole,
-    split_windows,
-)
+from retrieval.chunking import Chunk, SplitDocument, StructuredText, Syntax, split_sections, split_whole, split_windows
 from retrieval.chunking.tokens import token_counter
 from schemas.settings import RetrievalSettings
 from schemas.ways import SECTIONS, WHOLE, WINDOWS
@@ -23,7 +17,7 @@ CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS = 256, 25
 _USUAL_WINDOW_TOKENS = 512
 """The window of a model that does not tell its own."""
 
-ReadingSplitter = Callable[[str | MarkdownDocument], SplitDocument]
+ReadingSplitter = Callable[[str | StructuredText], SplitDocument]
 """A splitter that also takes a document that was read already."""
 
 
@@ -50,7 +44,7 @@ class Chunking:
             overlap = min(CODE_OVERLAP_TOKENS, self.code_max_tokens // 4)
             return windows(self.embedding, self.code_max_tokens, overlap, syntax)
         if self.profile == SECTIONS:
-            return sections(self.max_tokens, syntax)
+            return partial(_split, split_sections, syntax, max_tokens=self.max_tokens)
         if self.profile == WHOLE:
             return whole(self.embedding, self.max_tokens, levels=self.levels)
         return windows(self.embedding, self.max_tokens, self.overlap_tokens, syntax)
@@ -93,18 +87,6 @@ def window_tokens(embedding: EmbeddingProvider) -> int:
     return known or _USUAL_WINDOW_TOKENS
 
 
-def sections(max_tokens: int, syntax: Syntax = Syntax.MARKDOWN) -> ReadingSplitter:
-    """Split Markdown at its headings, and texts between paragraphs."""
-
-    def split(text: str | MarkdownDocument) -> SplitDocument:
-        if syntax is not Syntax.MARKDOWN and isinstance(text, str):
-            return SplitDocument(split_text(text, max_tokens=max_tokens), [])
-        read = MarkdownDocument.of(text)
-        return SplitDocument(split_markdown(read, max_tokens=max_tokens), read.warnings)
-
-    return split
-
-
 def whole(
     embedding: EmbeddingProvider, max_tokens: int, section: str = "", levels: tuple[int, int] = (2, 3)
 ) -> ReadingSplitter:
@@ -121,10 +103,11 @@ def windows(
 ) -> ReadingSplitter:
     """Split documents into overlapping pieces of similar length (contracts *documents* and *context*)."""
     tokens = token_counter(embedding)
+    return partial(_split, split_windows, syntax, tokens=tokens, max_tokens=max_tokens, overlap_tokens=overlap_tokens)
 
-    def split(text: str | MarkdownDocument) -> SplitDocument:
-        read = MarkdownDocument.of(text) if syntax is Syntax.MARKDOWN else text
-        chunks = split_windows(read, tokens=tokens, max_tokens=max_tokens, overlap_tokens=overlap_tokens, syntax=syntax)
-        return SplitDocument(chunks, read.warnings if isinstance(read, MarkdownDocument) else [])
 
-    return split
+def _split(
+    profile: Callable[..., list[Chunk]], syntax: Syntax, text: str | StructuredText, **options: Any
+) -> SplitDocument:
+    read = StructuredText.of(text, syntax)
+    return SplitDocument(profile(read, **options), read.warnings)

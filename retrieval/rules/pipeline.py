@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 
 from providers.embeddings.base import EmbeddingProvider
-from retrieval.chunking import MarkdownDocument, markdown_title
+from retrieval.chunking import StructuredText, markdown_title
 from retrieval.failures import write_error
 from retrieval.ingest import profiles
 from retrieval.ingest.collection_writer import CollectionWriter, batches
@@ -231,7 +231,7 @@ def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: Em
     if not document.content.strip():
         raise InvalidDocumentError("content is blank", field="content")
     metadata = _checked(document.metadata, settings)
-    markdown = MarkdownDocument(document.content)
+    markdown = StructuredText(document.content)
     section, title = metadata.get("section"), markdown_title(markdown)
     split = profiles.whole(
         embedding, settings.whole_max_tokens, section if isinstance(section, str) else "", settings.whole_levels

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from providers.embeddings.base import SupportsTokens
 from registry.topics.topic import TopicByRule
 from retrieval.chunking import (
-    MarkdownDocument,
+    StructuredText,
     Syntax,
     markdown_blocks,
     markdown_title,
-    split_markdown,
-    split_text,
+    split_sections,
     split_whole,
     split_windows,
 )
@@ -88,7 +88,7 @@ def _text(pattern: re.Pattern, text: str) -> str | bytes:
     return text if isinstance(pattern.pattern, str) else text.encode()
 
 
-class Words:
+class Words(SupportsTokens):
     """A tokenizer whose tokens are characters, so that the splitters' own steps are counted."""
 
     def count_tokens(self, text: str) -> int:
@@ -101,11 +101,13 @@ class Words:
 COUNTER = TokenCounter(Words())
 READERS = {
     "title": markdown_title,
-    "sections": lambda text: split_markdown(text, max_tokens=40),
-    "text": lambda text: split_text(text, max_tokens=40),
+    "sections": lambda text: split_sections(text, max_tokens=40),
+    "text": lambda text: split_sections(StructuredText(text, Syntax.TEXT), max_tokens=40),
     "whole": lambda text: split_whole(text, tokens=COUNTER, max_tokens=100),
     "windows": lambda text: split_windows(text, tokens=COUNTER, max_tokens=100, overlap_tokens=20),
-    "code": lambda text: split_windows(text, tokens=COUNTER, max_tokens=100, overlap_tokens=20, syntax=Syntax.CODE),
+    "code": lambda text: split_windows(
+        StructuredText(text, Syntax.CODE), tokens=COUNTER, max_tokens=100, overlap_tokens=20
+    ),
     "shadow words": identifier_words,
     "query terms": query_terms,
     "words": split,
@@ -176,10 +178,10 @@ LABOURED = {
 @pytest.mark.parametrize("text", LABOURED.values(), ids=LABOURED)
 def test_markdown_that_takes_too_many_steps_is_split_as_plain_text_and_says_so(text, monkeypatch):
     monkeypatch.setattr(markdown_blocks, "MAX_STEPS", 5_000)
-    document = MarkdownDocument(text)
+    document = StructuredText(text)
     assert document.tokens == []
     split = split_whole(document, tokens=COUNTER, max_tokens=100_000)
-    assert {chunk.section for chunk in (*split.chunks, *split_markdown(text), *READERS["windows"](text))} == {""}
+    assert {chunk.section for chunk in (*split.chunks, *split_sections(text), *READERS["windows"](text))} == {""}
     assert split.warnings == document.warnings
     assert document.warnings[0].startswith("The Markdown is too long or too deep to be read: its")
 
@@ -187,11 +189,11 @@ def test_markdown_that_takes_too_many_steps_is_split_as_plain_text_and_says_so(t
 @pytest.mark.slow
 def test_a_long_ordinary_document_is_read_as_markdown():
     text = "# A heading\n\n" + "A line of a paragraph,\nand one more.\n\n- an item\n\n" * 3_500
-    document = MarkdownDocument(text)
+    document = StructuredText(text)
     assert (len(document.headings), document.warnings) == (1, [])
 
 
 def test_the_markup_of_titles_is_read_until_their_total_length_reaches_its_bound():
     text = "".join(f"# *{'a' * 998}*\n" for _ in range(30))
-    titles = [heading.title for heading in MarkdownDocument(text).headings]
+    titles = [heading.title for heading in StructuredText(text).headings]
     assert ["*" in title for title in titles] == [False] * (MAX_MARKED_CHARACTERS // 1_000) + [True] * 10

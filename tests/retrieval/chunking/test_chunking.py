@@ -9,17 +9,21 @@ from hypothesis import strategies as st
 
 from retrieval.chunking import (
     Chunk,
+    StructuredText,
     Syntax,
     estimate_tokens,
     markdown_title,
-    split_markdown,
-    split_text,
+    split_sections,
     split_whole,
     split_windows,
 )
-from retrieval.chunking.graphemes import Graphemes
+from retrieval.chunking.boundaries import Graphemes
 from retrieval.chunking.tokens import token_counter
 from tests.retrieval.chunking.texts import inked_lines, markdown
+
+
+def plain(text: str, syntax: Syntax = Syntax.TEXT) -> StructuredText:
+    return StructuredText(text, syntax)
 
 
 def inked_characters(text: str) -> str:
@@ -31,15 +35,15 @@ def inked_characters(text: str) -> str:
 @example("---\ntitle: A\n---\n# B\ntext", 40)
 @settings(max_examples=300, deadline=None)
 def test_every_line_is_in_exactly_one_chunk_in_order(text, max_tokens):
-    chunks = split_markdown(text, max_tokens=max_tokens)
+    chunks = split_sections(text, max_tokens=max_tokens)
     assert [line for chunk in chunks for line in inked_lines(chunk.text)] == inked_lines(text)
 
 
 @pytest.mark.slow
-@given(st.one_of(markdown, st.text()), st.integers(1, 60), st.sampled_from([split_markdown, split_text]))
+@given(st.one_of(markdown, st.text()), st.integers(1, 60), st.sampled_from([StructuredText, plain]))
 @settings(max_examples=300, deadline=None)
-def test_no_character_is_lost_or_doubled_whatever_the_text(text, max_tokens, split):
-    chunks = split(text, max_tokens=max_tokens)
+def test_no_character_is_lost_or_doubled_whatever_the_text(text, max_tokens, read):
+    chunks = split_sections(read(text), max_tokens=max_tokens)
     assert inked_characters("".join(chunk.text for chunk in chunks)) == inked_characters(text)
     assert [chunk.chunk_index for chunk in chunks] == list(range(len(chunks)))
 
@@ -48,7 +52,7 @@ def test_no_character_is_lost_or_doubled_whatever_the_text(text, max_tokens, spl
 @given(markdown, st.integers(20, 300))
 @settings(max_examples=200, deadline=None)
 def test_pieces_fit_and_a_section_s_pieces_are_neighbours(text, max_tokens):
-    chunks = split_markdown(text, max_tokens=max_tokens)
+    chunks = split_sections(text, max_tokens=max_tokens)
     assert all(estimate_tokens(chunk.text) <= max_tokens for chunk in chunks)
     runs = [section_id for section_id, _ in groupby(chunk.section_id for chunk in chunks)]
     assert len(runs) == len(set(runs))
@@ -59,7 +63,7 @@ def test_pieces_fit_and_a_section_s_pieces_are_neighbours(text, max_tokens):
 @settings(max_examples=100, deadline=None)
 def test_start_line_is_where_the_chunk_starts(text):
     source = text.split("\n")
-    for chunk in split_markdown(text):
+    for chunk in split_sections(text):
         assert source[chunk.start_line - 1].rstrip() == chunk.text.split("\n")[0].rstrip()
 
 
@@ -69,19 +73,19 @@ def sections(chunks: list[Chunk]) -> list[tuple[str, str]]:
 
 def test_sections_are_named_by_their_heading_path_and_repeated_headings_get_ids_of_their_own():
     text = "before\n\n# Guide\n\ntext\n\n## Set `up` *now*\n\ntext\n\nOther\n=====\n\n### Deep\n"
-    assert sections(split_markdown(text)) == [
+    assert sections(split_sections(text)) == [
         ("", ""),
         ("Guide", "guide"),
         ("Guide > Set up now", "guide/set-up-now"),
         ("Other", "other"),
         ("Other > Deep", "other/deep"),
     ]
-    assert split_markdown(text.replace("\n", "\r\n")) == split_markdown(text)
+    assert split_sections(text.replace("\n", "\r\n")) == split_sections(text)
     text = "# A\n## Use\n# A\n## Use\n## Use\n## Use 2\n# !\n"
-    ids = [chunk.section_id for chunk in split_markdown(text)]
+    ids = [chunk.section_id for chunk in split_sections(text)]
     assert ids == ["a", "a/use", "a-2", "a-2/use", "a-2/use-2", "a-2/use-2-2", "section"]
     for nothing in ("", "\n \n\t\n", "\ufeff"):
-        assert split_markdown(nothing) == split_text(nothing) == []
+        assert split_sections(nothing) == split_sections(plain(nothing)) == []
 
 
 @pytest.mark.parametrize(
@@ -96,18 +100,18 @@ def test_sections_are_named_by_their_heading_path_and_repeated_headings_get_ids_
     ],
 )
 def test_a_hash_that_is_not_a_heading_is_text(text):
-    assert sections(split_markdown(text)) == [("", "")]
+    assert sections(split_sections(text)) == [("", "")]
 
 
 def test_front_matter_is_no_heading_nor_is_a_heading_a_chunk_of_its_own_and_a_section_of_one_line_stays_one():
     text = "---\ntitle: 'My page'\ntags: [a]\n---\n\n# Real\n\ntext"
-    assert sections(split_markdown(text)) == [("", ""), ("Real", "real")]
+    assert sections(split_sections(text)) == [("", ""), ("Real", "real")]
     assert markdown_title(text) == "My page"
-    assert sections(split_markdown("---\n\n# A\n\n---\n\n# B")) == [("", ""), ("A", "a"), ("B", "b")]
+    assert sections(split_sections("---\n\n# A\n\n---\n\n# B")) == [("", ""), ("A", "a"), ("B", "b")]
     fence = "```\n" + "echo lamp\n" * 80 + "```"
-    chunks = split_markdown(f"# Lamps\n\n{fence}\n", max_tokens=200)
+    chunks = split_sections(f"# Lamps\n\n{fence}\n", max_tokens=200)
     assert chunks[0].text.startswith("# Lamps\n\n```\necho lamp")
-    chunks = split_markdown(f"# Lamps\n\nRed.\n\n# Towers\n\n{PARAGRAPH * 40}", max_tokens=256)
+    chunks = split_sections(f"# Lamps\n\nRed.\n\n# Towers\n\n{PARAGRAPH * 40}", max_tokens=256)
     assert chunks[0].text == "# Lamps\n\nRed."
 
 
@@ -121,31 +125,31 @@ def test_title_is_the_highest_heading(text, title):
 def test_a_fence_is_kept_whole_where_it_fits_and_else_cut_between_lines():
     fence = "  ```\n" + "\n".join(f"  echo {number}" for number in range(12)) + "\n  ```"
     text = f"- {'word ' * 50}\n\n{fence}\n\n  {'word ' * 40}\n"
-    assert any(chunk.text == fence for chunk in split_markdown(text, max_tokens=80))
+    assert any(chunk.text == fence for chunk in split_sections(text, max_tokens=80))
     fence = "```\n" + "\n\n".join(f"line {number}" for number in range(12)) + "\n```"
     items = f"- item\n\n  words\n\n- {'word ' * 40}\n\n"
-    chunks = split_markdown("# A\n\n" + "word " * 45 + f"\n\n{items}{fence}\n\n" + "word " * 50, max_tokens=90)
+    chunks = split_sections("# A\n\n" + "word " * 45 + f"\n\n{items}{fence}\n\n" + "word " * 50, max_tokens=90)
     assert len(chunks) > 2
     assert any(fence in chunk.text for chunk in chunks), "nor where no scrap would remain"
     fence = ["```", *(f"line number {number}" for number in range(60)), "```"]
-    chunks = split_markdown("\n".join(fence), max_tokens=50)
+    chunks = split_sections("\n".join(fence), max_tokens=50)
     assert [line for chunk in chunks for line in chunk.text.split("\n")] == fence
 
 
 def test_one_long_line_is_cut_between_sentences_and_text_is_packed_by_paragraph():
     line = " ".join(f"Sentence number {number} says this." for number in range(40))
-    chunks = split_markdown(line, max_tokens=60)
+    chunks = split_sections(line, max_tokens=60)
     assert len(chunks) > 4
     assert all(chunk.text.endswith("this.") and chunk.text.startswith("Sentence") for chunk in chunks)
     paragraphs = [f"Paragraph {number}\n" + "word " * 25 for number in range(6)]
-    chunks = split_text("\n \n".join(paragraphs), max_tokens=80)
+    chunks = split_sections(plain("\n \n".join(paragraphs)), max_tokens=80)
     assert [chunk.text.count("Paragraph") for chunk in chunks] == [2, 2, 2]
     assert {(chunk.section, chunk.section_id) for chunk in chunks} == {("", "")}
 
 
 @pytest.mark.parametrize("word", ["x", "9", "漢", "é", "="])
 def test_an_endless_word_is_cut(word):
-    chunks = split_text(word * 5000, max_tokens=60)
+    chunks = split_sections(plain(word * 5000), max_tokens=60)
     assert "".join(chunk.text for chunk in chunks) == word * 5000
     assert all(estimate_tokens(chunk.text) <= 60 for chunk in chunks)
 
@@ -158,7 +162,7 @@ PARAGRAPH = "The lamp of Gull Point flashes four times a minute. "
 @pytest.mark.parametrize("limit", [60, 128, 256])
 @pytest.mark.parametrize("sentences", range(1, 61, 3))
 def test_prose_leaves_no_scrap(sentences, limit):
-    chunks = split_markdown(f"# Lamps\n\n{PARAGRAPH * sentences}\n\n{PARAGRAPH}\n", max_tokens=limit)
+    chunks = split_sections(f"# Lamps\n\n{PARAGRAPH * sentences}\n\n{PARAGRAPH}\n", max_tokens=limit)
     room = limit - RESERVED - estimate_tokens("Lamps")
     assert len(chunks) == 1 or min(estimate_tokens(chunk.text) for chunk in chunks) * 6 >= room
     assert max(estimate_tokens(chunk.text) for chunk in chunks) <= room
@@ -172,10 +176,10 @@ SAMPLES = [
 PIECES = ["e\u0301", "\u1112\u1161\u11ab", "👩‍👧", "🇩🇪", "👍🏽", "กำ", "கி"]
 
 SPLITS = {
-    "sections": lambda text: split_text(text, max_tokens=40),
-    "markdown": lambda text: split_markdown(text, max_tokens=40),
+    "sections": lambda text: split_sections(plain(text), max_tokens=40),
+    "markdown": lambda text: split_sections(text, max_tokens=40),
     "windows": lambda text: split_windows(text, tokens=CL100K, max_tokens=48, overlap_tokens=12),
-    "code": lambda text: split_windows(text, tokens=CL100K, max_tokens=48, overlap_tokens=0, syntax=Syntax.CODE),
+    "code": lambda text: split_windows(plain(text, Syntax.CODE), tokens=CL100K, max_tokens=48, overlap_tokens=0),
     "whole": lambda text: split_whole(text, tokens=CL100K, max_tokens=48).chunks,
 }
 

@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from providers.embeddings.minilm import MiniLMProvider
-from retrieval.chunking import MarkdownDocument, estimate_tokens, split_markdown, split_whole, split_windows
-from retrieval.chunking.cl100k import Cl100k, read_ranks
-from retrieval.chunking.tokens import MAX_PART_CHARACTERS, TokenCounter, token_counter
+from retrieval.chunking import StructuredText, estimate_tokens, split_sections, split_whole, split_windows, tokens
+from retrieval.chunking.tokens import MAX_PART_CHARACTERS, Cl100k, TokenCounter, read_ranks, token_counter
 from schemas.errors import ConfigurationError
 
 CL100K = token_counter()
 
 
 def by_sections(text, max_tokens):
-    return [chunk.text for chunk in split_markdown(text, max_tokens=max_tokens)]
+    return [chunk.text for chunk in split_sections(text, max_tokens=max_tokens)]
 
 
 def by_windows(text, max_tokens):
@@ -127,7 +126,7 @@ def test_a_table_in_a_list_or_a_quotation_is_one_too_and_one_of_thirty_thousand_
         assert len(chunks) > 3
         assert all(chunk.startswith(f"{mark}| a | b |\n{mark}|---|---|\n") for chunk in chunks[1:]), chunks
     rows = "".join(f"| {number} | x |\n" for number in range(30_000))
-    document = MarkdownDocument(f"# Sheet\n\n| n | x |\n|---|---|\n{rows}\n# Next\n")
+    document = StructuredText(f"# Sheet\n\n| n | x |\n|---|---|\n{rows}\n# Next\n")
     assert (document.is_plain, len(document.tables)) == (False, 1)
     assert [heading.title for heading in document.headings] == ["Sheet", "Next"]
 
@@ -136,7 +135,7 @@ def test_a_table_in_a_list_or_a_quotation_is_one_too_and_one_of_thirty_thousand_
     "text", ["```\n| a |\n|---|\n| 1 |\n```", "| a | b |\n|---|\n| 1 |", "    | a |\n    |---|\n", "| a\n\n|---|\n"]
 )
 def test_what_only_looks_like_a_table_is_none(text):
-    assert MarkdownDocument(text).tables == []
+    assert StructuredText(text).tables == []
 
 
 @pytest.mark.parametrize(
@@ -145,7 +144,7 @@ def test_what_only_looks_like_a_table_is_none(text):
 )
 def test_a_table_ends_where_another_block_begins(after, rows):
     text = f"| a |\n|---|\n| 1 |{after}"
-    [found] = MarkdownDocument(text).tables
+    [found] = StructuredText(text).tables
     assert (found.start, text[found.body : found.end].strip().count("\n")) == (0, rows - 1)
 
 
@@ -155,7 +154,7 @@ def test_a_table_ends_where_another_block_begins(after, rows):
 @settings(max_examples=300, deadline=None)
 def test_tables_are_those_of_the_parser(text):
     parsed = MarkdownIt("commonmark").enable("table").parse(text)
-    document = MarkdownDocument(text)
+    document = StructuredText(text)
     assert [document.line_of(found.start) - 1 for found in document.tables] == [
         token.map[0] for token in parsed if token.type == "table_open"
     ]
@@ -236,6 +235,16 @@ def test_several_threads_count_the_same_and_damaged_ranks_are_refused(counter):
         assert list(pool.map(counter.count, texts)) == [counter.count(text) for text in texts]
     with pytest.raises(ConfigurationError, match="sha256 differs"):
         read_ranks(b"IQ== 0\nIg== 1\n")
+
+
+@pytest.mark.slow
+def test_threads_that_begin_together_read_the_ranks_once(monkeypatch):
+    reads = []
+    monkeypatch.setattr(tokens, "read_ranks", lambda data: reads.append(len(data)) or read_ranks(data))
+    tokens._load.cache_clear()
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(Cl100k().count_tokens, ["tide"] * 4)) == {2}
+    assert len(reads) == 1
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.embeddings.minilm import MiniLMProvider
-from retrieval.chunking import Chunk, SplitDocument, Syntax, split_whole, split_windows
+from retrieval.chunking import Chunk, SplitDocument, StructuredText, Syntax, split_whole, split_windows
 from retrieval.chunking.tokens import TokenCounter, token_counter
 from tests.retrieval.chunking.texts import inked_lines, markdown, unique_prose
 
@@ -52,7 +52,7 @@ def test_sizes_and_overlaps_keep_to_their_limits_and_nothing_is_lost(text, max_t
 @given(st.one_of(markdown, st.text(max_size=400)), st.integers(16, 60), st.sampled_from(Syntax))
 @settings(max_examples=80, deadline=None)
 def test_any_text_is_within_the_limit_and_whole(text, max_tokens, syntax):
-    chunks = split_windows(text, tokens=CL100K, max_tokens=max_tokens, overlap_tokens=0, syntax=syntax)
+    chunks = split_windows(StructuredText(text, syntax), tokens=CL100K, max_tokens=max_tokens, overlap_tokens=0)
     assert all(0 < CL100K.count(chunk.text) <= max_tokens for chunk in chunks)
     assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(text.removeprefix("\ufeff").split())
 
@@ -136,7 +136,7 @@ def test_a_chunk_knows_the_heading_path_that_it_starts_in():
 
 def test_lines_of_code_are_not_torn_and_white_space_that_is_too_long_is_not_bridged():
     code = "".join(f"# Step {n}. Then more.\ndef step_{n}(value):\n    return value + {n}\n\n" for n in range(60))
-    chunks = split_windows(code, tokens=CL100K, max_tokens=256, overlap_tokens=25, syntax=Syntax.CODE)
+    chunks = split_windows(StructuredText(code, Syntax.CODE), tokens=CL100K, max_tokens=256, overlap_tokens=25)
     assert {chunk.section for chunk in chunks} == {""}
     lines = inked_lines(code)
     assert all(line in lines for chunk in chunks for line in inked_lines(chunk.text))

@@ -1,12 +1,12 @@
 import pytest
 
 from providers.embeddings.minilm import MiniLMProvider
-from retrieval.chunking import Syntax
+from retrieval.chunking import SplitDocument, Syntax, split_sections
 from retrieval.chunking.tokens import token_counter
 from retrieval.ingest.drafts import SourceDocument, drafts_of, is_file_name, text_to_embed
 from retrieval.ingest.files import GivenFile, source_document
 from retrieval.ingest.identity import chunk_id, document_id, same_file, text_document_id
-from retrieval.ingest.profiles import chunking_of, sections, window_tokens
+from retrieval.ingest.profiles import chunking_of, window_tokens
 from retrieval.reading import Mark, ReadDocument, kind_named
 from retrieval.reading.front_matter import split_front_matter
 from schemas.settings import RetrievalSettings
@@ -53,20 +53,26 @@ def test_a_title_is_a_file_name_when_the_path_ends_with_it(title, path, is_one):
 
 
 TEXT = "# One\n\nfirst\n\n# Two\n\nsecond\n\n# Three\n\nthird\n"
+
+
+def sections(text: str) -> SplitDocument:
+    return SplitDocument(split_sections(text), [])
+
+
 PAGES = (Mark(1, {"page": 1}), Mark(5, {"page": 2}), Mark(7, {"page": 3}))
 
 
 def test_a_chunk_has_the_mark_that_holds_where_it_begins_and_before_the_first_none():
-    document = SourceDocument("d", "T", TEXT, {}, sections(256), kind="pdf", marks=PAGES, has_own_lines=False)
+    document = SourceDocument("d", "T", TEXT, {}, sections, kind="pdf", marks=PAGES, has_own_lines=False)
     drafts, _ = drafts_of(document, "m")
     assert [(each.metadata["page"], each.metadata["kind"]) for each in drafts] == [(1, "pdf"), (2, "pdf"), (3, "pdf")]
     assert not any("start_line" in each.metadata for each in drafts)
-    document = SourceDocument("d", "T", TEXT, {}, sections(256), marks=(Mark(5, {"sheet": "Q1"}),))
+    document = SourceDocument("d", "T", TEXT, {}, sections, marks=(Mark(5, {"sheet": "Q1"}),))
     drafts, _ = drafts_of(document, "m")
     assert [each.metadata.get("sheet") for each in drafts] == [None, "Q1", "Q1"]
     assert [each.metadata["start_line"] for each in drafts] == [1, 5, 9]
     said = {"attributes.kind": "odd", "kind": "howto"}
-    drafts, _ = drafts_of(SourceDocument("d", "T", "text", said, sections(256), kind="markdown"), "m")
+    drafts, _ = drafts_of(SourceDocument("d", "T", "text", said, sections, kind="markdown"), "m")
     kinds = ("kind", "attributes.kind", "attributes.attributes.kind")
     assert [drafts[0].metadata[each] for each in kinds] == ["markdown", "howto", "odd"]
 

@@ -5,7 +5,7 @@ from io import BytesIO
 
 import pytest
 
-from retrieval.chunking import MarkdownDocument, Syntax
+from retrieval.chunking import StructuredText, Syntax
 from retrieval.reading import KINDS, DocumentReader, Mark, kind_named, kind_of, kind_of_file
 from tests.support.documents import samples as made
 from tests.support.documents.samples import HEADINGS, HIGH, LOW, PIPE_TABLE
@@ -29,7 +29,7 @@ def read():
 
 
 def headings(document):
-    return [heading.title for heading in MarkdownDocument(document.text).headings]
+    return [heading.title for heading in StructuredText(document.text).headings]
 
 
 def line(document, number):
@@ -86,7 +86,7 @@ def test_pages_of_a_pdf_are_marked_their_running_lines_gone_and_its_bookmarks_ar
     assert "Almanac of the coast" not in document.text
     assert "Page 2" not in document.text
     document = read("pdf", made.outlined_pdf())
-    assert [(heading.level, heading.title) for heading in MarkdownDocument(document.text).headings] == [
+    assert [(heading.level, heading.title) for heading in StructuredText(document.text).headings] == [
         (1, HEADINGS[0]),
         (2, HEADINGS[1]),
         (2, HEADINGS[2]),
