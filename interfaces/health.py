@@ -13,7 +13,7 @@ from typing import TypeVar
 from interfaces.layers import Layers
 from registry.embedding.queries import USUAL, connection_of
 from retrieval.jobs.stored_jobs import StoredJobs
-from retrieval.reading.parsing_process import not_confined
+from retrieval.parsing.confinement import lacking
 from retrieval.watching.stored_reports import Watchers
 from schemas.access.callers import SERVICE, acting_as
 from schemas.connections import DEGRADED, UNHEALTHY, Connection, HealthReport
@@ -42,7 +42,7 @@ TRIES = 2
 def report_health(service: Service, layers: Layers) -> None:
     """Have the circuit breaker and the models in the service's health report, the models asked in the background."""
     service.on_health(lambda: BreakerHealth(layers.context.breaker.is_closed()))
-    for sentence in not_confined():
+    for sentence in lacking():
         service.on_health(partial(Notice, sentence))
     service.on_health(partial(_failed_texts, layers.jobs))
     for name in MODELS:

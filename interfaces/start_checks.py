@@ -92,9 +92,9 @@ def look_before_start() -> Findings:
             from interfaces.given_connections import check_declared_connections
 
             found.check(check_declared_connections)
-    from retrieval.reading.parsing_process import not_confined
+    from retrieval.parsing.confinement import lacking
 
-    found.warnings += not_confined()
+    found.warnings += lacking()
     if storage is not None:
         from wrapper.backups.keys import FILE, backup_key, key_warnings
         from wrapper.backups.places import DIR, check_folder

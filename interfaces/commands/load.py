@@ -90,9 +90,9 @@ def load(
             outcome = uploader.bring(files)
             for each in found.passed_over:
                 outcome.became[f"{before}{each.path}"] = PASSED_OVER
-                outcome.reasons[f"{before}{each.path}"] = each.reason
+                outcome.reasons[f"{before}{each.path}"] = each.message
             for error in found.errors:
-                name = f"{before}{error.source}"
+                name = f"{before}{error.path}"
                 outcome.refuse(f"{name} (another)" if name in files else name, error.code, error.message)
             deleted = uploader.prune(before, found, allow_empty=allow_empty) if prune else 0
     except KeyboardInterrupt:

@@ -18,7 +18,8 @@ from retrieval.ingest import profiles
 from retrieval.ingest.drafts import INTERNAL, SourceDocument, is_file_name
 from retrieval.ingest.files import merged_tags
 from retrieval.ingest.identity import same_text, text_document_id
-from retrieval.reading.front_matter import FrontMatter, split_front_matter
+from retrieval.reading import Parsed
+from retrieval.reading.front_matter import split_front_matter
 from retrieval.search.engine import SearchEngine, cosine_of, search_by_meaning
 from retrieval.text_collections import TextCollections
 from schemas.contracts.chat import PLACES
@@ -127,7 +128,7 @@ class RagStore:
     def _to_source(self, document: RagDocument, embedding: EmbeddingProvider) -> SourceDocument:
         read = split_front_matter(document.text)
         if not read.text.strip():
-            read = FrontMatter(document.text)
+            read = Parsed(document.text)
         about: Metadata = {
             "source": document.source,
             "path": document.path,

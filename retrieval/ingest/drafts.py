@@ -6,6 +6,7 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import PurePosixPath
 
 import orjson
@@ -13,7 +14,6 @@ import orjson
 from retrieval.chunking import Chunk, SplitDocument
 from retrieval.ingest.identity import chunk_id, record_id
 from retrieval.ingest.records import Record
-from retrieval.reading.read_document import Mark
 from schemas.metadata import set_apart
 from schemas.records import Document, Metadata, Vector
 from schemas.where import And, Equals, Exists, Not, Where
@@ -47,6 +47,8 @@ FIRST_CHARACTERS = 60
 _OWN = (*_OF_THE_WHOLE, TITLE_IS_FILE_NAME)
 
 Splitter = Callable[[str], SplitDocument]
+Marks = Sequence[tuple[int, Metadata]]
+"""What holds from a line of a text on, counted from 1, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class SourceDocument:
     sections: str | None = None
     title_is_file_name: bool = False
     kind: str = ""
-    marks: Sequence[Mark] = ()
+    marks: Marks = ()
     has_own_lines: bool = True
     warnings: Sequence[str] = ()
     replaces: Where | None = None
@@ -202,16 +204,16 @@ def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
     )
 
 
-def _place_of(marks: Sequence[Mark], chunk: Chunk) -> Metadata:
+def _place_of(marks: Marks, chunk: Chunk) -> Metadata:
     """Return where a chunk begins, and its `last_page` when that is another."""
     place = _mark_at(marks, chunk.start_line)
     last = _mark_at(marks, chunk.start_line + chunk.text.count("\n")).get("page")
     return place if last == place.get("page") else {**place, "last_page": last}
 
 
-def _mark_at(marks: Sequence[Mark], line: int) -> Metadata:
-    found = bisect_right(marks, line, key=lambda mark: mark.line)
-    return marks[found - 1].metadata if found else {}
+def _mark_at(marks: Marks, line: int) -> Metadata:
+    found = bisect_right(marks, line, key=itemgetter(0))
+    return marks[found - 1][1] if found else {}
 
 
 def _content_hash(text: str, metadata: Metadata, origin: str) -> str:

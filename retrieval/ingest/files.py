@@ -100,11 +100,11 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
     is `set_apart`. The number of pages is in the metadata, too. Raises UnreadableError.
     """
     path = PurePosixPath(file.source)
-    read = reader.read(file.content, file.kind, name=path.name)
-    text = StructuredText(read.text) if read.syntax is Syntax.MARKDOWN else read.text
+    read, syntax = reader.read(file.content, file.kind, name=path.name), file.kind.syntax
+    text = StructuredText(read.text) if syntax is Syntax.MARKDOWN else read.text
     # Front matter that reading has left in the text cannot be read, so its title is none.
     title = read.title or (highest_heading(text) if isinstance(text, StructuredText) else None)
-    split, tags = chunking.splitter(read.syntax), merged_tags(merged_tags(file.tags, file.metadata), read.metadata)
+    split, tags = chunking.splitter(syntax), merged_tags(merged_tags(file.tags, file.metadata), read.metadata)
     said = {**read.metadata, **file.metadata}
     told = said.get("tags")
     if isinstance(told, list) and all(isinstance(tag, str) for tag in told):  # they are among those above
@@ -127,7 +127,7 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
         sections=file.source,
         title_is_file_name=not title,
         marks=read.marks,
-        has_own_lines=read.has_own_lines,
+        has_own_lines=not file.kind.is_isolated,
         warnings=read.warnings,
         replaces=file.where,
         chunking=chunking.label,

@@ -14,9 +14,6 @@ from uuid import UUID, uuid5
 from schemas.where import In, Where
 
 _IDS = UUID("6f2ac9a4-51a5-5d0e-8b0f-1f3c0f6a9e57")  # must never change: stored ids are made from it
-REPEATED_NAME = "repeated_name"
-IS_REPEATED = "has the name of another file, written in another way: only that one is taken"
-"""Continues a sentence after a path that `repeated_names` returns."""
 
 
 def document_id(source: str) -> str:

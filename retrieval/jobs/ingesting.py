@@ -29,8 +29,7 @@ from retrieval.jobs.record_files import RecordFile, count_lines
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.jobs.vector_cache import VectorCache
-from retrieval.reading import DocumentReader, kind_of_file
-from retrieval.reading.read_document import UNREADABLE
+from retrieval.reading import UNREADABLE, DocumentReader, kind_of_file
 from retrieval.text_collections import TextCollections
 from retrieval.workers.worker_process import WorkerEndedError
 from schemas.access.callers import Caller, acting_as

@@ -19,8 +19,7 @@ from retrieval.ingest.embedding_texts import NOT_EMBEDDED, TextNotEmbeddedError
 from retrieval.ingest.files import GivenFile, merged_tags
 from retrieval.ingest.identity import record_id
 from retrieval.ingest.records import BadLine, Record, read_records
-from retrieval.reading import UnreadableError
-from retrieval.reading.read_document import EMPTY
+from retrieval.reading import EMPTY, UnreadableError
 from schemas.errors import InvalidInputError
 
 PIECE_BYTES = 1 << 20

@@ -13,7 +13,7 @@ from typing import Any
 from lxml import etree
 
 from retrieval.parsing.markdown_text import tags_of
-from retrieval.parsing.parsed import ENCRYPTED, TOO_LARGE, ParseError
+from retrieval.parsing.parsed import ENCRYPTED, TOO_LARGE, UnreadableError
 
 MAX_MEMBERS = 20_000
 MAX_BYTES = 512 * 1024 * 1024
@@ -36,11 +36,11 @@ class Archive:
         return name in self.file.NameToInfo
 
     def read(self, name: str) -> bytes:
-        """Return a member. Raises ParseError when it is not there or is damaged."""
+        """Return a member. Raises UnreadableError when it is not there or is damaged."""
         try:
             return self.file.read(name)
         except KeyError as error:
-            raise ParseError(f"is not {self.label}: a part of it is missing") from error
+            raise UnreadableError(f"is not {self.label}: a part of it is missing") from error
         except (
             zipfile.BadZipFile,
             zlib.error,
@@ -50,40 +50,40 @@ class Archive:
             EOFError,
             ValueError,
         ) as error:
-            raise ParseError("is a damaged archive") from error
+            raise UnreadableError("is a damaged archive") from error
 
     def xml(self, name: str) -> etree._Element:
-        """Return the root of a member's XML. Raises ParseError when it is not well formed or declares entities."""
+        """Return the root of a member's XML. Raises UnreadableError when it is not well formed or declares entities."""
         return parse_xml(self.read(name))
 
 
 def open_archive(content: bytes, label: str) -> Archive:
-    """Open an archive. Raises ParseError when it is none, is encrypted, or is too large when unpacked."""
+    """Open an archive. Raises UnreadableError when it is none, is encrypted, or is too large when unpacked."""
     if content.startswith(_OLE):
         if "EncryptedPackage".encode("utf-16-le") in content:
-            raise ParseError("is encrypted", ENCRYPTED)
-        raise ParseError("is an Office file of before 2007: save it in the present format")
+            raise UnreadableError("is encrypted", ENCRYPTED)
+        raise UnreadableError("is an Office file of before 2007: save it in the present format")
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
     except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError, EOFError) as error:  # the second as above
-        raise ParseError(f"is not {label}, or is damaged") from error
+        raise UnreadableError(f"is not {label}, or is damaged") from error
     members = archive.infolist()
     size = sum(member.file_size for member in members)
     if len(members) > MAX_MEMBERS or size > MAX_BYTES:
-        raise ParseError(
+        raise UnreadableError(
             f"unpacks to {len(members):,} files of {size:,} bytes in all; "
             f"at most {MAX_MEMBERS:,} files of {MAX_BYTES:,} bytes in all are read",
             TOO_LARGE,
         )
     if any(member.flag_bits & _ENCRYPTED_FLAG for member in members):
-        raise ParseError("is encrypted", ENCRYPTED)
+        raise UnreadableError("is encrypted", ENCRYPTED)
     return Archive(archive, label)
 
 
 def parse_xml(content: bytes) -> etree._Element:
     """Return the root of an XML document. Nothing is fetched, and a document that declares entities is refused.
 
-    Raises ParseError, and MemoryError where there is not enough memory.
+    Raises UnreadableError, and MemoryError where there is not enough memory.
     """
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True, remove_comments=True
@@ -93,10 +93,10 @@ def parse_xml(content: bytes) -> etree._Element:
     except (etree.XMLSyntaxError, ValueError) as error:
         if isinstance(error, etree.XMLSyntaxError) and error.code == etree.ErrorTypes.ERR_NO_MEMORY:
             raise MemoryError from error
-        raise ParseError("contains XML that is not well formed") from error
+        raise UnreadableError("contains XML that is not well formed") from error
     declared = root.getroottree().docinfo.internalDTD
     if declared is not None and any(True for _ in declared.iterentities()):
-        raise ParseError("contains XML that declares entities")
+        raise UnreadableError("contains XML that declares entities")
     return root
 
 

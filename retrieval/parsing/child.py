@@ -32,7 +32,8 @@ from retrieval.parsing.parsed import (
     UNREADABLE,
     UNSUPPORTED_KIND,
     Parsed,
-    ParseError,
+    UnreadableError,
+    without_surrogates,
 )
 from retrieval.workers.messages import read_message, write_messages
 
@@ -59,7 +60,6 @@ _PIECE_BYTES = 1 << 20
 _MOST_ERROR_BYTES = 4096
 _OWN_MEMORY = Path("/proc/self/statm")
 _NEARLY_ALL = 0.8  # of the address space: the last allocation was larger than what was left
-_UNREPRESENTABLE = re.compile(r"[\ud800-\udfff\x00]")
 _CONTROLS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _DAMAGED = "cannot be read: it is damaged, or not what its name says"
 
@@ -124,7 +124,7 @@ def _parse(parser: Parser, question: Question, content: bytes, writer: int) -> N
     try:
         confine(question.seconds, question.memory_mb)
         answer = _spelt(parser(content), question.output_mb)
-    except ParseError as error:
+    except UnreadableError as error:
         answer = _error(error.code, error.message)
     except ConfinementError as error:
         answer = _error(UNREADABLE, f"cannot be read: {error}")
@@ -140,15 +140,15 @@ def _parse(parser: Parser, question: Question, content: bytes, writer: int) -> N
 def _spelt(parsed: Parsed, output_mb: int) -> bytes:
     text = _clean(parsed.text)
     if not text.strip():
-        raise ParseError("contains no text", EMPTY)
+        raise UnreadableError("contains no text", EMPTY)
     if len(text) > output_mb * _MEGABYTE or len(text.encode()) > output_mb * _MEGABYTE:
-        raise ParseError(f"makes more than {output_mb} MB of text", TOO_LARGE)
+        raise UnreadableError(f"makes more than {output_mb} MB of text", TOO_LARGE)
     fields = {each.name: getattr(parsed, each.name) for each in dataclasses.fields(parsed)} | {"text": text}
     return json.dumps({"parsed": fields}, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _clean(text: str) -> str:
-    return _CONTROLS.sub(" ", _UNREPRESENTABLE.sub("\ufffd", text.replace("\f", "\n").replace("\v", "\n")))
+    return _CONTROLS.sub(" ", without_surrogates(text.replace("\f", "\n").replace("\v", "\n")))
 
 
 def _error(code: str, message: str) -> bytes:

@@ -42,6 +42,7 @@ _REFUSED_CALLS = {
     ),
 }
 _MAX_OPEN_FILES = 64
+_LESS = "The process that reads files is less confined than it should be"
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _REFUSED = (
     "socket.",
@@ -80,14 +81,14 @@ def lacking(machine: str = platform.machine()) -> list[str]:
     """Return in sentences what the kernel of this machine has not, by which `confine` would confine a process. Nothing
     is changed."""
     if machine not in _REFUSED_CALLS:
-        return [f"the system calls of {machine} are not known here, so none is refused to it (seccomp)"]
+        return [f"{_LESS}: the system calls of {machine} are not known here, so none is refused to it (seccomp)"]
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) < 0:
-        return [f"the kernel refuses it no system calls (no_new_privs: {os.strerror(ctypes.get_errno())})"]
+        return [f"{_LESS}: the kernel refuses it no system calls (no_new_privs: {os.strerror(ctypes.get_errno())})"]
     # A kernel that takes filters looks for this one, at no address, before anything else.
     libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, None, 0, 0)
     if ctypes.get_errno() != errno.EFAULT:
-        return [f"the kernel refuses it no system calls (seccomp: {os.strerror(ctypes.get_errno())})"]
+        return [f"{_LESS}: the kernel refuses it no system calls (seccomp: {os.strerror(ctypes.get_errno())})"]
     return []
 
 

@@ -12,7 +12,7 @@ from retrieval.parsing.archives import Archive, open_archive
 from retrieval.parsing.html_markdown import local_name, markdown_blocks
 from retrieval.parsing.html_pages import characters, html_root, strip_hidden
 from retrieval.parsing.markdown_text import MarkdownText, collapsed
-from retrieval.parsing.parsed import EMPTY, ENCRYPTED, UNREADABLE, Parsed, ParseError
+from retrieval.parsing.parsed import EMPTY, ENCRYPTED, UNREADABLE, Parsed, UnreadableError
 
 _LABEL = "an EPUB book"
 _CHAPTERS = (".xhtml", ".html", ".htm", ".xml")
@@ -26,7 +26,7 @@ def parse(content: bytes) -> Parsed:
     _refuse_encrypted(archive)
     package_name = next((each.get("full-path") for each in archive.xml(_CONTAINER).iter("{*}rootfile")), None)
     if not package_name:
-        raise ParseError(f"is not {_LABEL}: it names no package")
+        raise UnreadableError(f"is not {_LABEL}: it names no package")
     package = archive.xml(package_name)
     document, missing = MarkdownText(), 0
     for name in _spine(package, dirname(package_name)):
@@ -35,14 +35,14 @@ def parse(content: bytes) -> Parsed:
             continue
         try:
             root = html_root(characters(archive.read(name)))
-        except ParseError as error:
+        except UnreadableError as error:
             if error.code != EMPTY:
                 missing += 1
             continue
         strip_hidden(root)
         document.add_all(markdown_blocks(next(iter(root.iter("body")), root)))
     if not document.text:
-        raise ParseError("contains no text", EMPTY if not missing else UNREADABLE)
+        raise UnreadableError("contains no text", EMPTY if not missing else UNREADABLE)
     found = [(local_name(each), collapsed(each.text or "")) for each in package.iterfind("{*}metadata/{*}*")]
     title = next((text for name, text in found if name == "title" and text), None)
     warnings = [f"Chapters that are missing or cannot be read: {missing}"] if missing else []
@@ -54,7 +54,7 @@ def _refuse_encrypted(archive: Archive) -> None:
     if archive.has(_ENCRYPTION):
         for reference in archive.xml(_ENCRYPTION).iter("{*}CipherReference"):
             if reference.get("URI", "").lower().endswith(_CHAPTERS):
-                raise ParseError("is encrypted", ENCRYPTED)
+                raise UnreadableError("is encrypted", ENCRYPTED)
 
 
 def _spine(package: etree._Element, folder: str) -> list[str]:

@@ -10,7 +10,7 @@ from lxml import etree, html
 
 from retrieval.parsing.html_markdown import SKIPPED, local_name, markdown_blocks, text_of
 from retrieval.parsing.markdown_text import MarkdownText, collapsed, heading
-from retrieval.parsing.parsed import EMPTY, Parsed, ParseError
+from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError
 from retrieval.parsing.text_encodings import decoded
 
 _DECLARED = re.compile(
@@ -50,7 +50,7 @@ def parse(content: bytes) -> Parsed:
         document.add(heading(1, text_of(titles[0])))  # a page's title may stand above its main content
     document.add_all(markdown_blocks(main))
     if not document.text:
-        raise ParseError("contains no text", EMPTY)
+        raise UnreadableError("contains no text", EMPTY)
     first = next((each for each in body.iter("h1", "h2", "h3")), None)
     return Parsed(document.text, title or (text_of(first) if first is not None else "") or None, metadata)
 
@@ -69,21 +69,21 @@ def characters(content: bytes) -> str:
 
 
 def html_root(text: str) -> etree._Element:
-    """Return the root of a page or a piece of HTML. Raises ParseError when there is nothing, when entities
+    """Return the root of a page or a piece of HTML. Raises UnreadableError when there is nothing, when entities
     are declared, and for elements some 2,000 deep."""
     parser = html.HTMLParser(huge_tree=True, remove_comments=True, remove_pis=True, no_network=True)
     # libxml2 ends at U+0000, and refuses a text that declares an encoding.
     cleaned = _XML_DECLARATION.sub("", text.replace("\0", "\ufffd"))
     if subset := _SUBSET.match(cleaned):
         if "<!entity" in subset[1].lower():
-            raise ParseError("contains XML that declares entities")
+            raise UnreadableError("contains XML that declares entities")
         cleaned = cleaned[subset.end() :]
     try:
         root = html.document_fromstring(cleaned, parser=parser, ensure_head_body=False)
     except (etree.ParserError, etree.XMLSyntaxError, ValueError) as error:
-        raise ParseError("contains no text", EMPTY) from error
+        raise UnreadableError("contains no text", EMPTY) from error
     if any(each.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for each in parser.error_log):
-        raise ParseError("is nested too deeply")  # what stands below that would be missing
+        raise UnreadableError("is nested too deeply")  # what stands below that would be missing
     return root
 
 

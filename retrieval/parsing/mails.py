@@ -11,7 +11,7 @@ from typing import Any
 from retrieval.parsing.html_markdown import markdown_blocks
 from retrieval.parsing.html_pages import html_root, strip_hidden
 from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, heading
-from retrieval.parsing.parsed import EMPTY, Parsed, ParseError
+from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError
 from retrieval.parsing.text_encodings import decoded
 
 _HEADERS = ("From", "To", "Cc", "Date")
@@ -24,11 +24,11 @@ def parse_email(content: bytes) -> Parsed:
     """Return one mail. Its title is its subject."""
     message = _message(content)
     if not any(message[name] for name in (*_HEADERS, "Subject", "Message-ID", "Content-Type")):
-        raise ParseError("is not an e-mail: it has no headers")
+        raise UnreadableError("is not an e-mail: it has no headers")
     document, attachments = MarkdownText(), list[str]()
     body = list(_body(message, attachments))
     if not any(each.strip() for each in body):
-        raise ParseError("contains no text", EMPTY)
+        raise UnreadableError("contains no text", EMPTY)
     subject = _header(message, "Subject")
     _add_mail(document, message, subject, body)
     metadata: dict[str, Any] = {"author": sender} if (sender := _header(message, "From")) else {}
@@ -39,7 +39,7 @@ def parse_mbox(content: bytes) -> Parsed:
     """Return the mails of a mailbox, each a section."""
     starts = list(_MESSAGE_START.finditer(content))
     if not starts or starts[0].start() != 0:
-        raise ParseError("is not a mailbox: it does not begin with 'From '")
+        raise UnreadableError("is not a mailbox: it does not begin with 'From '")
     ends = [found.start() for found in starts[1:]] + [len(content)]
     document, attachments = MarkdownText(), list[str]()
     for found, end in zip(starts, ends, strict=True):
@@ -105,14 +105,14 @@ def _characters(part: Any) -> str:
     except (LookupError, UnicodeError, ValueError):
         try:
             return decoded(content)
-        except ParseError:
+        except UnreadableError:
             return ""
 
 
 def _html_blocks(page: str) -> list[str]:
     try:
         root = html_root(page)
-    except ParseError:
+    except UnreadableError:
         return []
     strip_hidden(root)
     return markdown_blocks(next(iter(root.iter("body")), root))

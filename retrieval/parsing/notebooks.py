@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from retrieval.parsing.markdown_text import MarkdownText, fenced
-from retrieval.parsing.parsed import EMPTY, Parsed, ParseError
+from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError
 
 _MAX_OUTPUT_CHARACTERS = 2_000
 _TITLE = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
@@ -19,14 +19,14 @@ def parse(content: bytes) -> Parsed:
     try:
         notebook = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise ParseError("is not a notebook: it is not JSON") from error
+        raise UnreadableError("is not a notebook: it is not JSON") from error
     if not isinstance(notebook, dict):
-        raise ParseError("is not a notebook: it has no cells")
+        raise UnreadableError("is not a notebook: it has no cells")
     cells = notebook.get("cells")
     if cells is None and isinstance(sheets := notebook.get("worksheets"), list):  # before version 4
         cells = [cell for sheet in sheets if isinstance(sheet, dict) for cell in sheet.get("cells") or ()]
     if not isinstance(cells, list):
-        raise ParseError("is not a notebook: it has no cells")
+        raise UnreadableError("is not a notebook: it has no cells")
     language = _language(notebook.get("metadata"))
     document, left_out = MarkdownText(), 0
     for cell in cells:
@@ -42,7 +42,7 @@ def parse(content: bytes) -> Parsed:
             left_out += len(shown) > _MAX_OUTPUT_CHARACTERS
             document.add(fenced(shown, "text") if 0 < len(shown) <= _MAX_OUTPUT_CHARACTERS else "")
     if not document.text:
-        raise ParseError("contains no text", EMPTY)
+        raise UnreadableError("contains no text", EMPTY)
     title = _TITLE.search(document.text)
     warnings = [f"{left_out} outputs of more than {_MAX_OUTPUT_CHARACTERS} characters are left out"] if left_out else []
     return Parsed(document.text, title[1] if title else None, warnings=warnings)

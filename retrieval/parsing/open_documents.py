@@ -9,7 +9,7 @@ from lxml import etree
 from retrieval.parsing.archives import Archive, open_archive
 from retrieval.parsing.html_markdown import local_name
 from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, heading, table
-from retrieval.parsing.parsed import EMPTY, ENCRYPTED, Parsed, ParseError
+from retrieval.parsing.parsed import EMPTY, ENCRYPTED, Parsed, UnreadableError
 
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
@@ -69,13 +69,13 @@ def parse_ods(content: bytes) -> Parsed:
 def _opened(content: bytes, label: str) -> Archive:
     archive = open_archive(content, label)
     if archive.has("META-INF/manifest.xml") and b"encryption-data" in archive.read("META-INF/manifest.xml"):
-        raise ParseError("is encrypted", ENCRYPTED)
+        raise UnreadableError("is encrypted", ENCRYPTED)
     return archive
 
 
 def _parsed(document: MarkdownText, archive: Archive, slides: int | None = None) -> Parsed:
     if not document.text:
-        raise ParseError("contains no text", EMPTY)
+        raise UnreadableError("contains no text", EMPTY)
     found: dict[str, str] = {}
     keywords = []
     if archive.has("meta.xml"):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
+
+from schemas.errors import InvalidInputError
 
 UNSUPPORTED_KIND = "unsupported_kind"
 ENCRYPTED = "encrypted"
@@ -13,19 +16,24 @@ TOO_MUCH_MEMORY = "too_much_memory"
 UNREADABLE = "unreadable"
 EMPTY = "empty"
 
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
 
-class ParseError(Exception):
+
+class UnreadableError(InvalidInputError):
     """A file gives no text. `code` is one of those above; the message is one line and names no path."""
 
     def __init__(self, message: str, code: str = UNREADABLE) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
+        super().__init__(message, code=code)
 
 
 @dataclass(slots=True)
 class Parsed:
-    """The text of a file, as Markdown. marks: (line from 1, what holds from there on), ascending."""
+    """The text of a file, which is Markdown for every kind with structure.
+
+    `metadata` is what the file says of itself: author, tags, language, front matter. `marks` are (line from 1, what
+    holds from there on), ascending: `{"page": 3}`, `{"sheet": "Q1"}` or `{"slide": 2}`. `warnings` are sentences about
+    what was left out.
+    """
 
     text: str
     title: str | None = None
@@ -33,3 +41,8 @@ class Parsed:
     marks: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     pages: int | None = None
     warnings: list[str] = field(default_factory=list)
+
+
+def without_surrogates(text: str) -> str:
+    """Return a text that can be encoded: half a surrogate pair and U+0000 become U+FFFD."""
+    return _SURROGATES.sub("\ufffd", text).replace("\0", "\ufffd")

@@ -12,7 +12,7 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 
 from retrieval.parsing.markdown_text import collapsed, tags_of
-from retrieval.parsing.parsed import EMPTY, ENCRYPTED, TOO_LARGE, Parsed, ParseError
+from retrieval.parsing.parsed import EMPTY, ENCRYPTED, TOO_LARGE, Parsed, UnreadableError
 from retrieval.parsing.pdf_layout import Line, Page, markdown_of
 
 MAX_PAGES = 5_000
@@ -37,10 +37,10 @@ def parse(content: bytes) -> Parsed:
         count = len(document)
     except pypdfium2.PdfiumError as error:
         if error.err_code in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY):
-            raise ParseError("is encrypted", ENCRYPTED) from error
-        raise ParseError("is not a PDF, or is damaged") from error
+            raise UnreadableError("is encrypted", ENCRYPTED) from error
+        raise UnreadableError("is not a PDF, or is damaged") from error
     if count > MAX_PAGES:
-        raise ParseError(f"has {count:,} pages; {MAX_PAGES:,} are read at most", TOO_LARGE)
+        raise UnreadableError(f"has {count:,} pages; {MAX_PAGES:,} are read at most", TOO_LARGE)
     pages: list[Page] = []
     unreadable = 0
     for number in range(count):
@@ -49,7 +49,7 @@ def parse(content: bytes) -> Parsed:
         except pypdfium2.PdfiumError:
             unreadable += 1
     if not any(page.lines for page in pages):
-        raise ParseError("has no text layer: it may be scanned, and pictures of text are not read", EMPTY)
+        raise UnreadableError("has no text layer: it may be scanned, and pictures of text are not read", EMPTY)
     text, marks = markdown_of(pages, _outline(document))
     info = document.get_metadata_dict(skip_empty=True)
     without = count - unreadable - sum(bool(page.lines) for page in pages)

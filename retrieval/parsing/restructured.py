@@ -12,7 +12,7 @@ from docutils.parsers.rst import Directive, directives, roles
 from retrieval.parsing.html_markdown import markdown_blocks
 from retrieval.parsing.html_pages import html_root
 from retrieval.parsing.markdown_text import MarkdownText
-from retrieval.parsing.parsed import EMPTY, Parsed, ParseError
+from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError
 from retrieval.parsing.text_encodings import decoded
 
 _SETTINGS = {
@@ -93,7 +93,7 @@ def parse(content: bytes) -> Parsed:
     try:
         page = _page(text)
     except Exception as error:  # docutils raises whatever a broken text makes it raise
-        raise ParseError("cannot be read as reStructuredText") from error
+        raise UnreadableError("cannot be read as reStructuredText") from error
     document = MarkdownText()
     root = html_root(page)
     for problem in list(root.iter("aside", "div")):
@@ -101,6 +101,6 @@ def parse(content: bytes) -> Parsed:
             problem.drop_tree()
     document.add_all(markdown_blocks(root))
     if not document.text:
-        raise ParseError("contains no text", EMPTY)
+        raise UnreadableError("contains no text", EMPTY)
     title = re.search(r"^#{1,6} (.+)$", document.text, re.MULTILINE)
     return Parsed(document.text, title[1] if title else None)

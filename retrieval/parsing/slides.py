@@ -8,7 +8,7 @@ from lxml import etree
 
 from retrieval.parsing.archives import Archive, core_properties, metadata_of, open_archive, related
 from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, heading, table
-from retrieval.parsing.parsed import EMPTY, Parsed, ParseError
+from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError
 
 _LABEL = "a PowerPoint presentation"
 _MAIN = "ppt/presentation.xml"
@@ -25,7 +25,7 @@ def parse(content: bytes) -> Parsed:
     for number, part in enumerate(slides, start=1):
         _add_slide(document, archive, part, number)
     if not document.text:
-        raise ParseError("contains no text", EMPTY)
+        raise UnreadableError("contains no text", EMPTY)
     properties = core_properties(archive)
     title = properties.get("title")
     return Parsed(

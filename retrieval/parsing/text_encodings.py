@@ -7,7 +7,7 @@ import re
 
 from charset_normalizer import from_bytes
 
-from retrieval.parsing.parsed import ParseError
+from retrieval.parsing.parsed import UnreadableError
 
 _BYTE_ORDER_MARKS = (  # UTF-32's begin with UTF-16's
     (codecs.BOM_UTF8, "utf-8"),
@@ -21,13 +21,12 @@ _SAMPLE_BYTES = 65_536
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _MOST_CONTROLS = 0.005  # share of a text's characters
 _NOT_TEXT = "is not a text"
-_SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 def decoded(content: bytes) -> str:
     """Return the characters of a text file.
 
-    A byte order mark decides, then UTF-8, then what the bytes look like. Raises ParseError for what is no text.
+    A byte order mark decides, then UTF-8, then what the bytes look like. Raises UnreadableError for what is no text.
     """
     for mark, encoding in _BYTE_ORDER_MARKS:
         if content.startswith(mark):
@@ -40,16 +39,11 @@ def decoded(content: bytes) -> str:
         return _checked(_guessed(content))
 
 
-def without_surrogates(text: str) -> str:
-    """Return a text that can be encoded: half a surrogate pair and U+0000 become U+FFFD."""
-    return _SURROGATES.sub("\ufffd", text).replace("\0", "\ufffd")
-
-
 def _decode(content: bytes, encoding: str) -> str:
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as error:
-        raise ParseError(f"is not {encoding.upper()}: byte {error.start} is wrong") from error
+        raise UnreadableError(f"is not {encoding.upper()}: byte {error.start} is wrong") from error
 
 
 def _with_zeros(content: bytes) -> str:
@@ -65,18 +59,18 @@ def _with_zeros(content: bytes) -> str:
                 return content.decode(encoding)
         except UnicodeDecodeError:
             continue
-    raise ParseError(_NOT_TEXT)
+    raise UnreadableError(_NOT_TEXT)
 
 
 def _guessed(content: bytes) -> str:
     best = from_bytes(content[:_SAMPLE_BYTES]).best()
     if best is None:
-        raise ParseError(f"{_NOT_TEXT} in a known encoding")
+        raise UnreadableError(f"{_NOT_TEXT} in a known encoding")
     return content.decode(best.encoding, errors="replace")
 
 
 def _checked(text: str) -> str:
     sample = text[:_SAMPLE_BYTES]
     if "\0" in text or len(_CONTROLS.findall(sample)) > _MOST_CONTROLS * len(sample):
-        raise ParseError(f"{_NOT_TEXT}: it contains control characters")
+        raise UnreadableError(f"{_NOT_TEXT}: it contains control characters")
     return text

@@ -12,7 +12,7 @@ from retrieval.parsing.archives import Archive, core_properties, metadata_of, op
 from retrieval.parsing.html_markdown import markdown_blocks
 from retrieval.parsing.html_pages import html_root
 from retrieval.parsing.markdown_text import MarkdownText
-from retrieval.parsing.parsed import EMPTY, Parsed, ParseError
+from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError
 
 _LABEL = "a Word document"
 _STYLES = """
@@ -32,12 +32,12 @@ def parse(content: bytes) -> Parsed:
             io.BytesIO(content), convert_image=mammoth.images.img_element(_no_image), style_map=_STYLES
         ).value
     except (KeyError, ValueError, TypeError, AttributeError, IndexError, OSError) as error:
-        raise ParseError(f"is not {_LABEL}, or is damaged") from error
+        raise UnreadableError(f"is not {_LABEL}, or is damaged") from error
     document = MarkdownText()
     if page.strip():
         document.add_all(markdown_blocks(html_root(page)))
     if not document.text:
-        raise ParseError("contains no text", EMPTY)
+        raise UnreadableError("contains no text", EMPTY)
     return Parsed(document.text, properties.get("title"), metadata_of(properties))
 
 

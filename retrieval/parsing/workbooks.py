@@ -10,7 +10,7 @@ from python_calamine import CalamineError, CalamineWorkbook, PasswordError, Shee
 
 from retrieval.parsing.archives import core_properties, metadata_of, open_archive
 from retrieval.parsing.markdown_text import MarkdownText, collapsed, heading, table
-from retrieval.parsing.parsed import EMPTY, ENCRYPTED, Parsed, ParseError
+from retrieval.parsing.parsed import EMPTY, ENCRYPTED, Parsed, UnreadableError
 
 _LABEL = "an Excel workbook"
 
@@ -33,11 +33,11 @@ def parse(content: bytes) -> Parsed:
                 document.mark(sheet=collapsed(sheet.name))
                 document.add(heading(1, sheet.name), table(rows))
     except PasswordError as error:
-        raise ParseError("is encrypted", ENCRYPTED) from error
+        raise UnreadableError("is encrypted", ENCRYPTED) from error
     except (CalamineError, ValueError, OSError) as error:
-        raise ParseError(f"is not {_LABEL}, or is damaged") from error
+        raise UnreadableError(f"is not {_LABEL}, or is damaged") from error
     if not document.text:
-        raise ParseError("contains no text", EMPTY)
+        raise UnreadableError("contains no text", EMPTY)
     return Parsed(
         document.text,
         properties.get("title"),

@@ -1,15 +1,25 @@
 """Reading the files of documents: which kinds there are, and the text of each, read in a process with limits."""
 
+from retrieval.parsing.parsed import (
+    EMPTY,
+    TOO_LARGE,
+    UNREADABLE,
+    UNSUPPORTED_KIND,
+    Parsed,
+    UnreadableError,
+)
 from retrieval.reading.kinds import KINDS, Kind, kind_named, kind_of, kind_of_file
-from retrieval.reading.read_document import Mark, ReadDocument, UnreadableError
 from retrieval.reading.reader import DocumentReader, ReadingLimits
 
 __all__ = [
+    "EMPTY",
     "KINDS",
+    "TOO_LARGE",
+    "UNREADABLE",
+    "UNSUPPORTED_KIND",
     "DocumentReader",
     "Kind",
-    "Mark",
-    "ReadDocument",
+    "Parsed",
     "ReadingLimits",
     "UnreadableError",
     "kind_named",

@@ -6,15 +6,14 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from typing import Any
 
 import yaml
 
+from retrieval.parsing.parsed import Parsed
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
-from schemas.records import Metadata
 
 MAX_CHARACTERS = 32_768
 _MAX_VALUES = 2_000
@@ -26,18 +25,8 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?![A-Za-z])")
 _SEPARATORS = re.compile(r"[,;]")
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
-    """A text with its front matter read. In `text` the lines of the front matter are empty, so no line moves."""
-
-    text: str
-    title: str | None = None
-    metadata: Metadata = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-
-
-def split_front_matter(text: str) -> FrontMatter:
-    """Take the front matter out of a Markdown text.
+def split_front_matter(text: str) -> Parsed:
+    """Take the front matter out of a Markdown text, where its lines become empty, so that no line moves.
 
     `tags` become a list of strings also where they are written as one string ("a, b"); `lang` and `language` become
     `language`, as a primary tag ("de"). Dates are spelt as ISO 8601 does. What cannot be read stays part of the text,
@@ -46,22 +35,22 @@ def split_front_matter(text: str) -> FrontMatter:
     start = text[:MAX_CHARACTERS]
     found = _YAML.match(start) or _TOML.match(start)
     if found is None:
-        return FrontMatter(text)
+        return Parsed(text)
     try:
         read = yaml.safe_load(found[1]) if start.startswith("-") else tomllib.loads(found[1].replace("\r\n", "\n"))
         metadata = _plain(read, iter(range(_MAX_VALUES)), _MAX_DEPTH)
         if not isinstance(metadata, dict):
-            return FrontMatter(text)
+            return Parsed(text)
         check_metadata(metadata)
     except (yaml.YAMLError, ValueError, RecursionError, InvalidInputError):
-        return FrontMatter(text, warnings=("The front matter cannot be read: it stays part of the text",))
+        return Parsed(text, warnings=["The front matter cannot be read: it stays part of the text"])
     title = metadata.pop("title", None)
     if "tags" in metadata:
         metadata["tags"] = _tags(metadata["tags"])
     language = _language(metadata.pop("lang", None)) or _language(metadata.pop("language", None))
     if language:
         metadata["language"] = language
-    return FrontMatter(
+    return Parsed(
         text="\n" * found[0].count("\n") + text[found.end() :],
         title=" ".join(str(title).split()) or None if isinstance(title, str | int | float) else None,
         metadata={name: value for name, value in metadata.items() if value is not None},

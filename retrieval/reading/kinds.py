@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from retrieval.chunking import Syntax
-from retrieval.reading.read_document import UNSUPPORTED_KIND, UnreadableError
+from retrieval.parsing.parsed import UNSUPPORTED_KIND, UnreadableError
 
 _CODE_NAMES = """
     py pyi js mjs cjs jsx ts tsx vue svelte css scss less java kt kts scala groovy cs fs vb go rs swift zig dart

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 from queue import LifoQueue
 from typing import Any, Self
 
+import structlog
+
 from retrieval.parsing.child import Question
-from retrieval.parsing.parsed import EMPTY, TOO_LARGE, UNSUPPORTED_KIND, ParseError
-from retrieval.parsing.text_encodings import decoded, without_surrogates
+from retrieval.parsing.confinement import lacking
+from retrieval.parsing.parsed import (
+    EMPTY,
+    TOO_LARGE,
+    UNREADABLE,
+    UNSUPPORTED_KIND,
+    Parsed,
+    UnreadableError,
+    without_surrogates,
+)
+from retrieval.parsing.text_encodings import decoded
 from retrieval.reading.front_matter import split_front_matter
 from retrieval.reading.kinds import Kind, is_pdf
-from retrieval.reading.parsing_process import parse, parsing_process
-from retrieval.reading.read_document import Mark, ReadDocument, UnreadableError
-from retrieval.workers.worker_process import WorkerProcess
+from retrieval.workers.worker_process import WorkerEndedError, WorkerProcess, WorkerTimeoutError
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
 from schemas.settings import RetrievalSettings
 
+log = structlog.get_logger(__name__)
+
+_ROOT = str(Path(__file__).resolve().parents[2])
+_GRACE_SECONDS = 30.0  # the process itself ends what is too slow; this is for when it cannot
+_FAULT = {"code": UNREADABLE, "message": "cannot be read: the process that reads it ended"}
 _MEGABYTE = 1024 * 1024
 _WALL_FACTOR = 4
 """How many times as long as it may compute a parser may take by the clock: the machine may be busy, or it is nice."""
@@ -57,12 +71,12 @@ class DocumentReader:
 
     def __init__(self, limits: ReadingLimits = ReadingLimits(), *, nice: int = 0, processes: int = 1) -> None:
         self._limits = limits
-        self._processes = [parsing_process(nice) for _ in range(processes)]
+        self._processes = [_parsing_process(nice) for _ in range(processes)]
         self._free: LifoQueue[WorkerProcess] = LifoQueue()  # so that no more are started than are needed
         for each in reversed(self._processes):
             self._free.put(each)
 
-    def read(self, content: bytes | Path, kind: Kind, *, name: str) -> ReadDocument:
+    def read(self, content: bytes | Path, kind: Kind, *, name: str) -> Parsed:
         """Return the text of a file, given its bytes or its place. Its `name` is no title of a file that has one.
 
         Raises UnreadableError, whose code says why there is no text.
@@ -72,12 +86,12 @@ class DocumentReader:
         content = self._bytes(content)
         if kind.name != "pdf" and is_pdf(content):
             raise UnreadableError(f"is a PDF, not {kind.label}")
-        try:
-            document = self._parsed(content, kind) if kind.is_isolated else _read_plain(content, kind)
-        except ParseError as error:
-            raise UnreadableError(error.message, code=error.code) from error
-        # A program's own name for a file is no title, whatever the file says.
-        return document if document.title != PurePath(name).name else _without_title(document)
+        document = self._parsed(content, kind) if kind.is_isolated else _read_plain(content, kind)
+        if not document.text.strip():
+            raise UnreadableError("contains no text", EMPTY)
+        if document.title == PurePath(name).name:  # a program's own name for a file is no title, whatever the file says
+            document.title = None
+        return document
 
     def close(self) -> None:
         """End the processes that parse, at once."""
@@ -109,60 +123,53 @@ class DocumentReader:
             raise UnreadableError("contains no text", code=EMPTY)
         return content
 
-    def _parsed(self, content: bytes, kind: Kind) -> ReadDocument:
+    def _parsed(self, content: bytes, kind: Kind) -> Parsed:
         limits = self._limits
         size = len(content)
         allowed = limits.seconds_for(size), limits.wall_seconds_for(size), limits.memory_mb, limits.output_mb
         process = self._free.get()
         try:
-            answer = parse(process, Question(kind.name, *allowed), content)
+            answer = _answer(process, Question(kind.name, *allowed), content)
         finally:
             self._free.put(process)
         if "parsed" not in answer:
-            raise ParseError(answer["message"], answer["code"])
-        return _document(answer["parsed"], kind)
+            raise UnreadableError(answer["message"], answer["code"])
+        document = Parsed(**answer["parsed"])
+        try:
+            document.metadata = check_metadata(document.metadata)
+        except InvalidInputError:
+            document.metadata = {}
+            document.warnings.append("What the file says of itself is too much to be kept")
+        return document
 
 
-def _document(parsed: dict[str, Any], kind: Kind) -> ReadDocument:
-    warnings = list(parsed["warnings"])
-    try:
-        metadata = check_metadata(parsed["metadata"])
-    except InvalidInputError:
-        metadata = {}
-        warnings.append("What the file says of itself is too much to be kept")
-    return ReadDocument(
-        text=parsed["text"],
-        syntax=kind.syntax,
-        title=parsed["title"],
-        metadata=metadata,
-        marks=tuple(Mark(line, mark) for line, mark in parsed["marks"]),
-        pages=parsed["pages"],
-        warnings=tuple(warnings),
+def _parsing_process(nice: int) -> WorkerProcess:
+    """Return a process that parses, to whose niceness `nice` is added."""
+    return WorkerProcess(
+        "The process that reads files",
+        ["-P", "-m", "retrieval.parsing.child", "--nice", str(nice)],
+        # Nothing of this process's environment is passed on: it may hold keys.
+        env={"PYTHONPATH": _ROOT, "PYTHONUTF8": "1"},
+        cwd="/",
+        is_apart=True,
     )
 
 
-def _read_plain(content: bytes, kind: Kind) -> ReadDocument:
+def _answer(process: WorkerProcess, question: Question, content: bytes) -> dict[str, Any]:
+    """Return the answer. A question that ends with the process is asked once more, of a new one."""
+    if process.pid is None:
+        for sentence in lacking():
+            log.warning(sentence)
+    for _ in range(2):
+        try:
+            return process.ask(asdict(question), content, seconds=question.wall_seconds + _GRACE_SECONDS)[0]
+        except WorkerTimeoutError:
+            break
+        except WorkerEndedError:
+            continue
+    return _FAULT
+
+
+def _read_plain(content: bytes, kind: Kind) -> Parsed:
     text = without_surrogates(decoded(content))
-    if not text.strip():
-        raise ParseError("contains no text", EMPTY)
-    if kind.name != "markdown":
-        return ReadDocument(text, kind.syntax, has_own_lines=True)
-    front = split_front_matter(text)
-    if not front.text.strip():
-        raise ParseError("contains no text", EMPTY)
-    return ReadDocument(
-        front.text, kind.syntax, front.title, front.metadata, warnings=front.warnings, has_own_lines=True
-    )
-
-
-def _without_title(document: ReadDocument) -> ReadDocument:
-    return ReadDocument(
-        document.text,
-        document.syntax,
-        None,
-        document.metadata,
-        document.marks,
-        document.pages,
-        document.warnings,
-        document.has_own_lines,
-    )
+    return split_front_matter(text) if kind.name == "markdown" else Parsed(text)

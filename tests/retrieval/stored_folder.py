@@ -6,8 +6,7 @@ from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.embedding_texts import NOT_EMBEDDED
 from retrieval.ingest.files import GivenFile, ingest_file
 from retrieval.ingest.profiles import chunking_of
-from retrieval.ingest.sources import SourceError
-from retrieval.ingest.walk import walk
+from retrieval.ingest.walk import NotTaken, walk
 from retrieval.jobs.record_files import RecordFile
 from retrieval.reading import DocumentReader
 from schemas.settings import RetrievalSettings
@@ -27,12 +26,12 @@ def store_folder(path, provider, embedding, *, collection="docs"):
                 done = store_records(writer, file)
                 report.created += done.written
                 report.unchanged += done.records - done.written
-                report.errors += [SourceError(source, *line) for line in done.named]
+                report.errors += [NotTaken(f"{source}:{line}", "", message) for line, message in done.named]
                 continue
             try:
                 done = ingest_file(writer, file, reader=reader, chunking=chunking)
             except NOT_EMBEDDED as error:
-                report.errors.append(SourceError(source, None, error.message, error.code))
+                report.errors.append(NotTaken(source, error.code, error.message))
             else:
                 report.chunks += done.chunks
                 report.created += done.created

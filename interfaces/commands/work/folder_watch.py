@@ -129,8 +129,8 @@ class Watch:
         # Of files that have not changed since, it is as before.
         known = {name: why for name, why in self._not_stored.items() if name in files and name not in outcome.became}
         known |= {name: (outcome.became[name], reason) for name, reason in outcome.reasons.items()}
-        known |= {self._source(each.source): (FAILED, each.message) for each in found.errors}
-        known |= {self._source(each.path): (PASSED_OVER, each.reason) for each in found.passed_over}
+        known |= {self._source(each.path): (FAILED, each.message) for each in found.errors}
+        known |= {self._source(each.path): (PASSED_OVER, each.message) for each in found.passed_over}
         self._not_stored = known
         failed = self._reasons(FAILED)
         self._indexed += outcome.count(CREATED, UPDATED)

@@ -19,11 +19,8 @@ from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import LONGEST_WAIT_SECONDS, PATIENT
 from retrieval.ingest.collection_writer import batches
 from retrieval.ingest.identity import document_id, one_spelling, stored_name
-from retrieval.ingest.regular_files import LINK, NOT_A_FILE
-from retrieval.ingest.sources import SourceFile
-from retrieval.ingest.walk import Found
-from retrieval.reading import UnreadableError
-from retrieval.reading.read_document import EMPTY, TOO_LARGE, UNSUPPORTED_KIND
+from retrieval.ingest.walk import LINK, NOT_A_FILE, Found, SourceFile
+from retrieval.reading import EMPTY, TOO_LARGE, UNSUPPORTED_KIND, UnreadableError
 from schemas.contracts.jobs import DONE, FAILED, REFUSED, WAITING, JobsFullError, OwnJobsFullError
 from schemas.contracts.jobs import UNCHANGED as STORED_ALREADY
 from schemas.errors import BusyError, DiskFloorError, InvalidInputError, NotFoundError, RagError, UnavailableError
@@ -329,7 +326,7 @@ def gone_from(found: Found, stored: Iterable[str], before: str) -> set[str]:
     """Return those of the stored sources whose files are not in the folder any more; `before` stands before the paths
     of its files. What is below a folder that cannot be listed, and what cannot be looked at, may still be there."""
     there = {stored_name(f"{before}{each.path_below}") for each in found.files}
-    unsure = [(stored_name(f"{before}{each.source}"), each.source.endswith("/")) for each in found.errors]
+    unsure = [(stored_name(f"{before}{each.path}"), each.path.endswith("/")) for each in found.errors]
     there |= {name for name, is_folder in unsure if not is_folder}
     folders = tuple(f"{name}/" for name, is_folder in unsure if is_folder)
     return {each for each in stored if one_spelling(each) not in there and not each.startswith(folders)}

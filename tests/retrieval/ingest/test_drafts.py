@@ -7,7 +7,7 @@ from retrieval.ingest.drafts import SourceDocument, drafts_of, is_file_name, tex
 from retrieval.ingest.files import GivenFile, source_document
 from retrieval.ingest.identity import chunk_id, document_id, same_file, text_document_id
 from retrieval.ingest.profiles import chunking_of, window_tokens
-from retrieval.reading import Mark, ReadDocument, kind_named
+from retrieval.reading import Parsed, kind_named
 from retrieval.reading.front_matter import split_front_matter
 from schemas.settings import RetrievalSettings
 from schemas.ways import CHUNKINGS
@@ -59,7 +59,7 @@ def sections(text: str) -> SplitDocument:
     return SplitDocument(split_sections(text), [])
 
 
-PAGES = (Mark(1, {"page": 1}), Mark(5, {"page": 2}), Mark(7, {"page": 3}))
+PAGES = ((1, {"page": 1}), (5, {"page": 2}), (7, {"page": 3}))
 
 
 def test_a_chunk_has_the_mark_that_holds_where_it_begins_and_before_the_first_none():
@@ -67,7 +67,7 @@ def test_a_chunk_has_the_mark_that_holds_where_it_begins_and_before_the_first_no
     drafts, _ = drafts_of(document, "m")
     assert [(each.metadata["page"], each.metadata["kind"]) for each in drafts] == [(1, "pdf"), (2, "pdf"), (3, "pdf")]
     assert not any("start_line" in each.metadata for each in drafts)
-    document = SourceDocument("d", "T", TEXT, {}, sections, marks=(Mark(5, {"sheet": "Q1"}),))
+    document = SourceDocument("d", "T", TEXT, {}, sections, marks=((5, {"sheet": "Q1"}),))
     drafts, _ = drafts_of(document, "m")
     assert [each.metadata.get("sheet") for each in drafts] == [None, "Q1", "Q1"]
     assert [each.metadata["start_line"] for each in drafts] == [1, 5, 9]
@@ -84,11 +84,11 @@ class Reader:
         self._told = told
 
     def read(self, content, kind, *, name):
-        return ReadDocument(**{"text": TEXT, "syntax": Syntax.MARKDOWN, **self._told})
+        return Parsed(**{"text": TEXT, **self._told})
 
 
-def read(given=None, **told):
-    file = GivenFile("docs/a.pdf", b"x", kind_named("pdf"), **(given or {}))
+def read(given=None, kind="pdf", **told):
+    file = GivenFile("docs/a.pdf", b"x", kind_named(kind), **(given or {}))
     chunking = chunking_of(RetrievalSettings(), LetterEmbedding())
     return source_document(file, reader=Reader(**told), chunking=chunking)
 
@@ -139,7 +139,7 @@ FORGED = {"page": "seven", "last_page": 9, "sheet": "x", "slide": 2, "start_line
 def test_no_metadata_of_a_file_is_taken_for_the_place_of_a_chunk(given, own):
     marked, _ = drafts_of(read(given, **own, marks=PAGES), "m")
     assert [places(each.metadata) for each in marked] == [{"page": 1}, {"page": 2, "last_page": 3}, {"page": 3}]
-    lines, _ = drafts_of(read(given, **own, has_own_lines=True), "m")
+    lines, _ = drafts_of(read(given, "markdown", **own), "m")
     assert [places(each.metadata) for each in lines] == [{"start_line": 1}, {"start_line": 5}, {"start_line": 9}]
     neither, _ = drafts_of(read(given, **own), "m")
     assert [places(each.metadata) for each in neither] == [{}, {}, {}]

@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import pytest
 
-from retrieval.ingest.regular_files import LINK, NOT_A_FILE, open_regular
+from retrieval.ingest.walk import LINK, NOT_A_FILE, open_below
 from retrieval.reading import UnreadableError
 
 
@@ -27,18 +27,18 @@ def root(tmp_path):
 
 
 def test_a_file_is_opened_by_its_path_below_a_folder_which_may_be_a_link(root):
-    with open_regular(root, "below/a.md") as opened:
+    with open_below(root / "below/a.md", "below/a.md") as opened:
         assert opened.read() == b"own"
     for path in ("link.md", "other/a.md"):
-        with open_regular(root, path, follow_links=True) as opened:
+        with open_below(root / path, path, follows_links=True) as opened:
             assert opened.read() == b"own"
-    with open_regular(root / "other", "a.md") as opened:
+    with open_below(root / "other/a.md", "a.md") as opened:
         assert opened.read() == b"own"
-    with pytest.raises(FileNotFoundError):
-        open_regular(root, "below/none.md")
+    with pytest.raises(UnreadableError, match="cannot be read: No such file"):
+        open_below(root / "below/none.md", "below/none.md")
 
 
-def opened_below(folder):
+def open_files(folder):
     """Return what this process has open in the folder; other threads open and close files elsewhere."""
     found = []
     for number in os.listdir("/proc/self/fd"):
@@ -53,6 +53,6 @@ def opened_below(folder):
 )
 def test_links_pipes_and_folders_are_refused(root, path, code):
     with pytest.raises(UnreadableError) as refused:
-        open_regular(root, path)
+        open_below(root / path, path)
     assert refused.value.code == code
-    assert opened_below(root) == []
+    assert open_files(root) == []

@@ -113,7 +113,7 @@ def test_of_two_names_that_are_one_the_second_is_an_error_and_so_is_one_that_is_
     write(tmp_path, {name: name for name in names})
     found = walk(tmp_path)
     assert [file.path_below for file in found.files] == [names[0], names[2], names[4]]
-    assert [(each.source, each.code) for each in found.errors] == [(name, "repeated_name") for name in names[1:4:2]]
+    assert [(each.path, each.code) for each in found.errors] == [(name, "repeated_name") for name in names[1:4:2]]
     assert "has the name of another file" in str(found.errors[0])
     strange = tmp_path / "strange"
     folder = strange / os.fsdecode(b"\xff")

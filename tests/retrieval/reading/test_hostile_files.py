@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from retrieval.parsing import child
 from retrieval.parsing.confinement import lacking
-from retrieval.reading import DocumentReader, ReadDocument, ReadingLimits, UnreadableError, kind_named
+from retrieval.reading import DocumentReader, Parsed, ReadingLimits, UnreadableError, kind_named
 from schemas.metadata import check_metadata
 from tests.durability.processes import alive
 from tests.support.documents import hostile
@@ -120,7 +120,7 @@ def test_of_a_page_the_words_are_left_and_of_a_book_the_chapters_without_entitie
     chapter = hostile.with_entities("html", LAUGHS)
     book = reader.read(changed(made.epub_file(), {"OPS/one.xhtml": chapter}), kind_named("epub"), name="a")
     assert "Before" not in book.text
-    assert book.warnings == ("Chapters that are missing or cannot be read: 1",)
+    assert book.warnings == ["Chapters that are missing or cannot be read: 1"]
 
 
 @pytest.mark.parametrize("kind", ["pdf", "docx", "pptx", "xlsx", "odt", "epub", "ipynb", "mbox"])
@@ -201,11 +201,11 @@ def outcome(reader, content, kind):
         assert error.message
         assert "\n" not in error.message
         return
-    assert isinstance(document, ReadDocument)
+    assert isinstance(document, Parsed)
     assert document.text.strip()
     document.text.encode()
     check_metadata(document.metadata)
-    lines = [mark.line for mark in document.marks]
+    lines = [line for line, _ in document.marks]
     assert lines == sorted(lines)
     assert all(1 <= line <= document.text.count("\n") + 1 for line in lines)
 
@@ -386,7 +386,7 @@ def test_without_the_extra_other_kinds_are_read(tmp_path, monkeypatch):
     """GIVEN a Python without the parsers' libraries WHEN files are read THEN the error says what to install."""
     for name in ("lxml", "pypdfium2", "mammoth", "python_calamine", "docutils"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('not installed')")
-    monkeypatch.setattr("retrieval.reading.parsing_process._ROOT", f"{tmp_path}:{PROJECT}")
+    monkeypatch.setattr("retrieval.reading.reader._ROOT", f"{tmp_path}:{PROJECT}")
     with DocumentReader(ReadingLimits()) as own_reader:
         for kind, (name, content) in made.samples().items():
             if kind_named(kind).needs_formats:

@@ -5,8 +5,8 @@ from io import BytesIO
 
 import pytest
 
-from retrieval.chunking import StructuredText, Syntax
-from retrieval.reading import KINDS, DocumentReader, Mark, kind_named, kind_of, kind_of_file
+from retrieval.chunking import StructuredText
+from retrieval.reading import KINDS, DocumentReader, kind_named, kind_of, kind_of_file
 from tests.support.documents import samples as made
 from tests.support.documents.samples import HEADINGS, HIGH, LOW, PIPE_TABLE
 
@@ -53,8 +53,7 @@ def test_every_kind_is_known_by_its_name_and_keeps_its_text_headings_tables_and_
         assert HIGH in together
         assert LOW in together or kind == "mbox"
     assert document.text.endswith("\n") or kind in ("csv", "tsv", "code", "text", "markdown", "csv")
-    assert document.syntax is kind_named(kind).syntax
-    assert document.warnings == () or kind in ("xlsx", "ipynb", "email", "mbox")
+    assert document.warnings == [] or kind in ("xlsx", "ipynb", "email", "mbox")
     if kind in WITH_HEADINGS:
         assert [title for title in headings(document) if title in HEADINGS] == list(HEADINGS)
     assert kind not in WITH_TABLE or PIPE_TABLE in document.text
@@ -81,8 +80,8 @@ def test_what_a_file_says_of_itself_is_metadata(read, kind, metadata):
 def test_pages_of_a_pdf_are_marked_their_running_lines_gone_and_its_bookmarks_are_headings(read):
     document = read("pdf")
     assert document.pages == 3
-    assert [mark.metadata for mark in document.marks] == [{"page": 1}, {"page": 2}, {"page": 3}]
-    assert [line(document, mark.line).lstrip("# ") for mark in document.marks] == list(HEADINGS)
+    assert [place for _, place in document.marks] == [{"page": 1}, {"page": 2}, {"page": 3}]
+    assert [line(document, at).lstrip("# ") for at, _ in document.marks] == list(HEADINGS)
     assert "Almanac of the coast" not in document.text
     assert "Page 2" not in document.text
     document = read("pdf", made.outlined_pdf())
@@ -97,14 +96,14 @@ def test_pages_of_a_pdf_are_marked_their_running_lines_gone_and_its_bookmarks_ar
 def test_slides_and_sheets_are_sections_with_notes_and_without_hidden_ones(read):
     for kind in ("pptx", "odp"):
         document = read(kind)
-        assert [mark.metadata for mark in document.marks] == [{"slide": 1}, {"slide": 2}, {"slide": 3}]
-        assert [line(document, mark.line) for mark in document.marks] == [f"# {heading}" for heading in HEADINGS]
+        assert [place for _, place in document.marks] == [{"slide": 1}, {"slide": 2}, {"slide": 3}]
+        assert [line(document, at) for at, _ in document.marks] == [f"# {heading}" for heading in HEADINGS]
         assert document.pages == 3
     assert "## Notes\n\nSpeak of the seals" in read("pptx").text
     document = read("xlsx")
-    assert document.marks == (Mark(1, {"sheet": HEADINGS[1]}), Mark(8, {"sheet": HEADINGS[2]}))
+    assert document.marks == [[1, {"sheet": HEADINGS[1]}], [8, {"sheet": HEADINGS[2]}]]
     assert document.text == f"# {HEADINGS[1]}\n\n{PIPE_TABLE}\n\n# {HEADINGS[2]}\n\n{PIPE_TABLE}\n"
-    assert document.warnings == ("1 hidden sheets are left out",)
+    assert document.warnings == ["1 hidden sheets are left out"]
 
 
 def test_of_a_web_page_the_main_content_is_left_and_an_article_stays_whole(read):
@@ -138,7 +137,7 @@ def test_chapters_mails_outputs_and_attachments_are_sections_kept_or_named(read)
     assert document.title == HEADINGS[0]
     assert len(document.warnings) == 1
     document = read("email")
-    assert document.warnings == ("Attachments are left out: chart.pdf",)
+    assert document.warnings == ["Attachments are left out: chart.pdf"]
     assert document.text.count(HIGH) == 1
     assert document.title == HEADINGS[0]
     assert "From: Ada Tide" in document.text
@@ -154,13 +153,10 @@ def test_roles_and_directives_of_sphinx_keep_their_text_and_no_file_is_included(
 
 
 def test_only_texts_have_lines_of_their_own_and_front_matter_moves_none(read):
-    own = {kind for kind in SAMPLES if read(kind).has_own_lines}
-    assert own == {"markdown", "code", "text"}
-    assert read("code").syntax is Syntax.CODE
+    assert {kind.name for kind in KINDS if not kind.is_isolated} == {"markdown", "code", "text", "jsonl"}
     assert read("text").text == made.TEXT.decode()
     document = read("markdown")
     assert line(document, 5) == f"# {HEADINGS[0]}"
-    assert document.has_own_lines
     assert "tags" not in document.text
 
 
