@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from posixpath import normpath
@@ -12,8 +13,9 @@ from typing import Any
 
 from lxml import etree
 
-from retrieval.parsing.markdown_text import tags_of
-from retrieval.parsing.parsed import ENCRYPTED, TOO_LARGE, UnreadableError
+from retrieval.parsing.html_markdown import local_name
+from retrieval.parsing.markdown_text import collapsed
+from retrieval.parsing.parsed import ENCRYPTED, TOO_LARGE, UnreadableError, told
 
 MAX_MEMBERS = 20_000
 MAX_BYTES = 512 * 1024 * 1024
@@ -116,20 +118,19 @@ def related(archive: Archive, part: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def core_properties(archive: Archive) -> dict[str, str]:
-    """Return what an Office document says of itself: `title`, `creator`, `keywords`, `language`."""
-    if not archive.has("docProps/core.xml"):
-        return {}
-    found = ((etree.QName(each).localname, each.text or "") for each in archive.xml("docProps/core.xml").iter("{*}*"))
-    return {name: " ".join(value.split()) for name, value in found if value.strip()}
+def core_properties(archive: Archive) -> tuple[str | None, dict[str, Any]]:
+    """Return the title and the metadata that an Office document has in its properties."""
+    core = "docProps/core.xml"
+    return described(archive.xml(core).iter("{*}*") if archive.has(core) else (), "keywords")
 
 
-def metadata_of(properties: dict[str, str]) -> dict[str, Any]:
-    """Return the metadata of a document from the core properties of its file."""
-    metadata: dict[str, Any] = {"author": properties["creator"]} if "creator" in properties else {}
-    if tags := tags_of(properties.get("keywords")):
-        metadata["tags"] = tags
-    language = properties.get("language", "").partition("-")[0].lower()
-    if language.isascii() and language.isalpha() and len(language) in (2, 3):
-        metadata["language"] = language
-    return metadata
+def described(elements: Iterable[etree._Element], tags: str) -> tuple[str | None, dict[str, Any]]:
+    """Return the title and the metadata that elements of Dublin Core tell of a document, and those called `tags`."""
+    found: dict[str | None, list[str]] = {}
+    for each in elements:
+        if text := collapsed(each.text or ""):
+            found.setdefault(local_name(each), []).append(text)
+    words, authors = found.get(tags, []), found.get("creator") or found.get("initial-creator", [])
+    split = ",".join(words) if tags == "keywords" else words
+    metadata = told(", ".join(authors), split, next(iter(found.get("language", ())), ""))
+    return next(iter(found.get("title", ())), None), metadata

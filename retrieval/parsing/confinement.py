@@ -44,33 +44,12 @@ _REFUSED_CALLS = {
 _MAX_OPEN_FILES = 64
 _LESS = "The process that reads files is less confined than it should be"
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_REFUSED = (
-    "socket.",
-    "subprocess.",
-    "os.system",
-    "os.exec",
-    "os.fork",
-    "os.posix_spawn",
-    "os.spawn",
-    "os.startfile",
-    "os.remove",
-    "os.rename",
-    "os.mkdir",
-    "os.rmdir",
-    "os.link",
-    "os.symlink",
-    "os.truncate",
-    "os.chmod",
-    "os.chown",
-    "os.kill",
-    "os.putenv",
-    "shutil.",
-    "tempfile.",
-    "sqlite3.",
-    "urllib.",
-    "http.",
-    "ctypes.dlopen",
-)
+_REFUSED_EVENTS = """
+    socket. subprocess. shutil. tempfile. sqlite3. urllib. http. ctypes.dlopen os.system os.exec os.fork os.posix_spawn
+    os.spawn os.startfile os.remove os.rename os.mkdir os.rmdir os.link os.symlink os.truncate os.chmod os.chown os.kill
+    os.putenv
+"""
+_REFUSED = tuple(_REFUSED_EVENTS.split())
 
 
 class ConfinementError(Exception):

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 
 from retrieval.parsing.markdown_text import table
-from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError
+from retrieval.parsing.parsed import Parsed, UnreadableError
 from retrieval.parsing.text_encodings import decoded
 
 _DELIMITERS = ",;\t|"
@@ -22,8 +22,6 @@ def _parse(content: bytes, delimiter: str | None) -> Parsed:
         rows = [row for row in csv.reader(lines, delimiter=delimiter or _delimiter(lines)) if any(map(str.strip, row))]
     except csv.Error as error:
         raise UnreadableError("is not a table: its quotes are wrong") from error
-    if not rows:
-        raise UnreadableError("contains no text", EMPTY)
     return Parsed(table(rows) + "\n")
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from posixpath import dirname, join, normpath
-from typing import Any
 from urllib.parse import unquote
 
 from lxml import etree
 
-from retrieval.parsing.archives import Archive, open_archive
-from retrieval.parsing.html_markdown import local_name, markdown_blocks
-from retrieval.parsing.html_pages import characters, html_root, strip_hidden
-from retrieval.parsing.markdown_text import MarkdownText, collapsed
+from retrieval.parsing.archives import Archive, described, open_archive
+from retrieval.parsing.html_pages import body_blocks, characters
+from retrieval.parsing.markdown_text import MarkdownText
 from retrieval.parsing.parsed import EMPTY, ENCRYPTED, UNREADABLE, Parsed, UnreadableError
 
 _LABEL = "an EPUB book"
@@ -34,19 +32,15 @@ def parse(content: bytes) -> Parsed:
             missing += 1
             continue
         try:
-            root = html_root(characters(archive.read(name)))
+            document.add(*body_blocks(characters(archive.read(name))))
         except UnreadableError as error:
             if error.code != EMPTY:
                 missing += 1
-            continue
-        strip_hidden(root)
-        document.add_all(markdown_blocks(next(iter(root.iter("body")), root)))
     if not document.text:
         raise UnreadableError("contains no text", EMPTY if not missing else UNREADABLE)
-    found = [(local_name(each), collapsed(each.text or "")) for each in package.iterfind("{*}metadata/{*}*")]
-    title = next((text for name, text in found if name == "title" and text), None)
+    title, metadata = described(package.iterfind("{*}metadata/{*}*"), "subject")
     warnings = [f"Chapters that are missing or cannot be read: {missing}"] if missing else []
-    return Parsed(document.text, title, _metadata(found), warnings=warnings)
+    return document.parsed(title, metadata, warnings=warnings)
 
 
 def _refuse_encrypted(archive: Archive) -> None:
@@ -66,16 +60,3 @@ def _spine(package: etree._Element, folder: str) -> list[str]:
     }
     named = (each.get("idref") for each in package.iterfind("{*}spine/{*}itemref"))
     return list(dict.fromkeys(items[name] for name in named if name in items))
-
-
-def _metadata(found: list[tuple[str | None, str]]) -> dict[str, Any]:
-    metadata: dict[str, Any] = {}
-    authors = [text for name, text in found if name == "creator" and text]
-    if authors:
-        metadata["author"] = ", ".join(authors)
-    if subjects := [text for name, text in found if name == "subject" and text]:
-        metadata["tags"] = list(dict.fromkeys(subjects))
-    language = next((text for name, text in found if name == "language"), "").partition("-")[0].lower()
-    if language.isascii() and language.isalpha() and len(language) in (2, 3):
-        metadata["language"] = language
-    return metadata

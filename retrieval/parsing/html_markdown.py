@@ -25,16 +25,11 @@ _BLOCK_NAMES = """
 """
 _BLOCKS = frozenset(_BLOCK_NAMES.split())
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
+_BLOCKS_IN_TITLES = frozenset((*_HEADINGS, *_LISTS, "li", "blockquote"))  # other blocks do not end a heading
 _BLOCKS_IN_CELLS = frozenset((*_HEADINGS, "table", "pre", "ul", "ol", "dl", "blockquote"))
 _LANGUAGE = re.compile(r"(?<![\w-])(?:language-|lang-|highlight-|sourceCode |code )(?!literal)([A-Za-z0-9+#]{1,20})")
 _MAX_SPAN = 50
 _INDENT = "    "
-
-
-@dataclass(slots=True)
-class _List:
-    ordered: bool
-    number: int = 1
 
 
 @dataclass(slots=True)
@@ -43,10 +38,16 @@ class _State:
 
     blocks: list[str] = field(default_factory=list)
     inline: list[str] = field(default_factory=list)
-    lists: list[_List] = field(default_factory=list)
+    lists: list[int | None] = field(default_factory=list)  # the number of the next item, None without numbers
     bullet: str | None = None
     quotes: int = 0
     heading: int = 0
+    follows_item: bool = False
+
+    def flush_at(self, tag: str | None) -> None:
+        """End the text before the beginning or the end of an element, if it is a block."""
+        if tag in _BLOCKS_IN_TITLES or (tag in _BLOCKS and not self.heading):
+            self.flush()
 
     def flush(self) -> None:
         text = "\n".join(line for line in (collapsed(line) for line in "".join(self.inline).split("\n\0")) if line)
@@ -64,48 +65,34 @@ class _State:
             lines = [f"{_INDENT * (depth + 1)}{line}" for line in lines]
         quoted = "> " * min(self.quotes, 5)
         block = "\n".join(f"{quoted}{line}".rstrip() for line in lines)
-        if self.bullet and self.blocks and self._follows_item:
+        if self.bullet and self.blocks and self.follows_item:
             self.blocks[-1] += f"\n{block}"  # the items of a list stand on lines next to each other
         else:
             self.blocks.append(block)
-        self._follows_item = bool(self.lists)
+        self.follows_item = bool(self.lists)
         self.bullet = None
-
-    _follows_item: bool = False
 
 
 def markdown_blocks(root: etree._Element) -> list[str]:
     """Return the blocks of the text below an element of HTML."""
     state = _State()
     walk = etree.iterwalk(root, events=("start", "end"))
-    skipped: etree._Element | None = None
     for event, element in walk:
         tag = local_name(element)
-        if event == "start":
-            if tag is None or tag in SKIPPED:
-                skipped = element
-                walk.skip_subtree()
-            elif tag == "pre":
-                state.flush()
-                state.put(_code(element))
-                skipped = element
-                walk.skip_subtree()
-            elif tag == "table" and not _is_layout(element):
-                state.flush()
-                for block in _table(element):
-                    state.put(block)
-                skipped = element
-                walk.skip_subtree()
-            else:
-                _enter(state, tag, element)
-                state.inline.append(element.text or "")
-        else:
-            if element is skipped:
-                skipped = None
-            elif tag is not None:
-                _leave(state, tag)
+        if event == "end":
+            _leave(state, tag)
             if element is not root:
                 state.inline.append(element.tail or "")
+        elif tag is None or tag in SKIPPED:
+            walk.skip_subtree()
+        elif tag == "pre" or (tag == "table" and not _is_layout(element)):
+            state.flush()
+            for block in [_code(element)] if tag == "pre" else _table(element):
+                state.put(block)
+            walk.skip_subtree()
+        else:
+            _enter(state, tag, element)
+            state.inline.append(element.text or "")
     state.flush()
     return state.blocks
 
@@ -139,46 +126,34 @@ def _shown(element: etree._Element, tag: str) -> str:
 
 
 def _enter(state: _State, tag: str, element: etree._Element) -> None:
+    state.flush_at(tag)
     if tag in _HEADINGS:
-        state.flush()
         state.heading = _HEADINGS[tag]
     elif tag in _LISTS:
-        state.flush()
-        state.lists.append(_List(tag == "ol", _start(element)))
+        state.lists.append(_start(element) if tag == "ol" else None)
     elif tag == "li":
-        state.flush()
-        current = state.lists[-1] if state.lists else None
-        state.bullet = f"{current.number}. " if current and current.ordered else "- "
-        if current:
-            current.number += 1
+        number = state.lists[-1] if state.lists else None
+        state.bullet = "- " if number is None else f"{number}. "
+        if number is not None:
+            state.lists[-1] = number + 1
     elif tag == "blockquote":
-        state.flush()
         state.quotes += 1
     elif tag == "br":
         state.inline.append(" " if state.heading else "\n\0")
     elif tag == "img":
         state.inline.append(_shown(element, tag))
-    elif tag in _BLOCKS and not state.heading:
-        state.flush()
 
 
-def _leave(state: _State, tag: str) -> None:
+def _leave(state: _State, tag: str | None) -> None:
+    state.flush_at(tag)
     if tag in _HEADINGS:
-        state.flush()
         state.heading = 0
-    elif tag in _LISTS:
-        state.flush()
-        if state.lists:
+    elif tag in _LISTS or tag == "li":
+        if state.lists and tag != "li":
             state.lists.pop()
         state.bullet = None
-    elif tag == "li":
-        state.flush()
-        state.bullet = None
     elif tag == "blockquote":
-        state.flush()
         state.quotes -= 1
-    elif tag in _BLOCKS and not state.heading:
-        state.flush()
     elif tag in ("td", "th"):
         state.inline.append(" ")
 

@@ -10,7 +10,7 @@ from lxml import etree, html
 
 from retrieval.parsing.html_markdown import SKIPPED, local_name, markdown_blocks, text_of
 from retrieval.parsing.markdown_text import MarkdownText, collapsed, heading
-from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError
+from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError, told
 from retrieval.parsing.text_encodings import decoded
 
 _DECLARED = re.compile(
@@ -48,11 +48,9 @@ def parse(content: bytes) -> Parsed:
     titles = list(body.iter("h1"))
     if len(titles) == 1 and main not in (body, *titles[0].iterancestors()):
         document.add(heading(1, text_of(titles[0])))  # a page's title may stand above its main content
-    document.add_all(markdown_blocks(main))
-    if not document.text:
-        raise UnreadableError("contains no text", EMPTY)
+    document.add(*markdown_blocks(main))
     first = next((each for each in body.iter("h1", "h2", "h3")), None)
-    return Parsed(document.text, title or (text_of(first) if first is not None else "") or None, metadata)
+    return document.parsed(title or (text_of(first) if first is not None else "") or None, metadata)
 
 
 def characters(content: bytes) -> str:
@@ -87,6 +85,13 @@ def html_root(text: str) -> etree._Element:
     return root
 
 
+def body_blocks(page: str) -> list[str]:
+    """Return the blocks of all that is seen of a page or a piece of HTML. Raises what `html_root` raises."""
+    root = html_root(page)
+    strip_hidden(root)
+    return markdown_blocks(next(iter(root.iter("body")), root))
+
+
 def strip_hidden(root: etree._Element) -> None:
     """Remove what nobody sees: scripts, hidden elements, and the links of headings to themselves."""
     for element in list(root.iter("*")):
@@ -110,14 +115,9 @@ def strip_hidden(root: etree._Element) -> None:
 
 
 def _metadata(root: etree._Element) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    authors = (each.get("content") for each in root.iter("meta") if (each.get("name") or "").lower() == "author")
     language = root.get("lang") or root.get("{http://www.w3.org/XML/1998/namespace}lang") or ""
-    if re.fullmatch(r"[A-Za-z]{2,3}(?:[-_].*)?", language):
-        found["language"] = re.split("[-_]", language)[0].lower()
-    for meta in root.iter("meta"):
-        if (meta.get("name") or "").lower() == "author" and (author := collapsed(meta.get("content") or "")):
-            found["author"] = author
-    return found
+    return told(next(filter(None, authors), ""), language=language)
 
 
 def _strip_boilerplate(body: etree._Element) -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from functools import partial
 from typing import Any
 
-from retrieval.parsing.html_markdown import markdown_blocks
-from retrieval.parsing.html_pages import html_root, strip_hidden
+from retrieval.parsing.html_pages import body_blocks
 from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, heading
-from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError
+from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError, told
 from retrieval.parsing.text_encodings import decoded
 
 _HEADERS = ("From", "To", "Cc", "Date")
 _MESSAGE_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n")
 _QUOTED_START = re.compile(rb"^>(>*From )", re.MULTILINE)
 _MAX_NAMED = 20
+_NAME_CHARACTERS = 100
 
 
 def parse_email(content: bytes) -> Parsed:
@@ -31,8 +33,7 @@ def parse_email(content: bytes) -> Parsed:
         raise UnreadableError("contains no text", EMPTY)
     subject = _header(message, "Subject")
     _add_mail(document, message, subject, body)
-    metadata: dict[str, Any] = {"author": sender} if (sender := _header(message, "From")) else {}
-    return Parsed(document.text, subject or None, metadata, warnings=_named(attachments))
+    return document.parsed(subject or None, told(_header(message, "From")), warnings=_named(attachments))
 
 
 def parse_mbox(content: bytes) -> Parsed:
@@ -45,7 +46,7 @@ def parse_mbox(content: bytes) -> Parsed:
     for found, end in zip(starts, ends, strict=True):
         message = _message(_QUOTED_START.sub(rb"\1", content[found.end() : end]))
         _add_mail(document, message, _header(message, "Subject"), list(_body(message, attachments)))
-    return Parsed(document.text, warnings=_named(attachments))
+    return document.parsed(warnings=_named(attachments))
 
 
 def _message(content: bytes) -> EmailMessage:
@@ -55,9 +56,14 @@ def _message(content: bytes) -> EmailMessage:
 
 
 def _header(message: EmailMessage, name: str) -> str:
+    return _told(partial(message.get, name))
+
+
+def _told(read: Callable[[], object]) -> str:
+    """Return what a header says, "" where it is broken: the standard library raises one of many errors then."""
     try:
-        return collapsed(str(message.get(name, "")))
-    except (ValueError, TypeError, IndexError, AttributeError):  # what the standard library raises for broken headers
+        return collapsed(str(read() or ""))
+    except (ValueError, TypeError, IndexError, AttributeError, LookupError):
         return ""
 
 
@@ -65,37 +71,25 @@ def _add_mail(document: MarkdownText, message: EmailMessage, subject: str, body:
     document.add(heading(1, subject or "(no subject)"))
     headers = ((name, _header(message, name)) for name in _HEADERS)
     document.add("\n".join(f"{name}: {value}" for name, value in headers if value))
-    document.add_all(body)
+    document.add(*body)
 
 
 def _body(message: EmailMessage, attachments: list[str]) -> Iterator[str]:
     """Yield the blocks of the text parts; of alternatives the one in HTML only where there is no plain text."""
     parts = [part for part in message.walk() if not part.is_multipart()]
-    has_plain = any(part.get_content_type() == "text/plain" and not _is_attachment(part) for part in parts)
+    attached = {part for part in parts if _told(part.get_content_disposition) == "attachment"}
+    has_plain = any(part.get_content_type() == "text/plain" and part not in attached for part in parts)
     for part in parts:
         kind = part.get_content_type()
-        if _is_attachment(part) or not kind.startswith("text/"):
-            attachments.append(_file_name(part) or kind)
+        if part in attached or not kind.startswith("text/"):
+            name = _told(part.get_filename).rpartition("/")[2].rpartition("\\")[2]
+            attachments.append(name[:_NAME_CHARACTERS] or kind)
         elif kind == "text/html":
             if not has_plain:
-                yield from _html_blocks(_characters(part))
+                with suppress(UnreadableError):
+                    yield from body_blocks(_characters(part))
         else:
             yield from (escaped(block) for block in re.split(r"\n[ \t]*\n", _characters(part).replace("\r\n", "\n")))
-
-
-def _is_attachment(part: Any) -> bool:
-    try:
-        return part.get_content_disposition() == "attachment"
-    except (ValueError, TypeError, IndexError, AttributeError):
-        return True
-
-
-def _file_name(part: Any) -> str | None:
-    try:
-        name = part.get_filename()
-    except (ValueError, TypeError, IndexError, AttributeError, LookupError):
-        return None
-    return collapsed(str(name)).rpartition("/")[2].rpartition("\\")[2][:100] if name else None
 
 
 def _characters(part: Any) -> str:
@@ -107,15 +101,6 @@ def _characters(part: Any) -> str:
             return decoded(content)
         except UnreadableError:
             return ""
-
-
-def _html_blocks(page: str) -> list[str]:
-    try:
-        root = html_root(page)
-    except UnreadableError:
-        return []
-    strip_hidden(root)
-    return markdown_blocks(next(iter(root.iter("body")), root))
 
 
 def _named(attachments: list[str]) -> list[str]:

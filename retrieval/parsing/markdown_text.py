@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from retrieval.parsing.parsed import Parsed
 
 # What would begin a heading, a fence, a block of HTML or front matter, or underline a heading. The characters that
 # Markdown only styles with are left as they are: words are searched for, and read by models.
@@ -15,7 +17,6 @@ _BLOCK_MARKUP = re.compile(
 _INDENTED = re.compile(r"^(?: {4,}|\t)[ \t]*", re.MULTILINE)
 _FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 _SPACE = re.compile(r"\s+")
-_MOST_TAGS = 100
 
 
 def collapsed(text: str) -> str:
@@ -53,12 +54,6 @@ def _row(cells: Sequence[str], width: int) -> str:
     return "| " + " | ".join([*shown, *[""] * (width - len(shown))]) + " |"
 
 
-def tags_of(keywords: str | None) -> list[str]:
-    """Return the keywords of a document, which are separated by commas or semicolons."""
-    found = (collapsed(word) for word in re.split(r"[,;]", keywords or ""))
-    return list(dict.fromkeys(word for word in found if word))[:_MOST_TAGS]
-
-
 class MarkdownText:
     """A text that grows by blocks, with an empty line between them, and the marks at its lines."""
 
@@ -74,9 +69,6 @@ class MarkdownText:
                 self._blocks.append(trimmed)
                 self._lines += trimmed.count("\n") + 2
 
-    def add_all(self, blocks: Iterable[str]) -> None:
-        self.add(*blocks)
-
     def mark(self, **metadata: Any) -> None:
         """Let something hold from the next block on."""
         line = self._lines + 1
@@ -87,3 +79,13 @@ class MarkdownText:
     @property
     def text(self) -> str:
         return "\n\n".join(self._blocks) + "\n" if self._blocks else ""
+
+    def parsed(
+        self,
+        title: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        *,
+        pages: int | None = None,
+        warnings: list[str] | None = None,
+    ) -> Parsed:
+        return Parsed(self.text, title, metadata or {}, self.marks, pages, warnings or [])

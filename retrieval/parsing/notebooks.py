@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from retrieval.parsing.markdown_text import MarkdownText, fenced
-from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError
+from retrieval.parsing.parsed import Parsed, UnreadableError
 
 _MAX_OUTPUT_CHARACTERS = 2_000
 _TITLE = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
@@ -41,11 +41,9 @@ def parse(content: bytes) -> Parsed:
             shown = _output(output)
             left_out += len(shown) > _MAX_OUTPUT_CHARACTERS
             document.add(fenced(shown, "text") if 0 < len(shown) <= _MAX_OUTPUT_CHARACTERS else "")
-    if not document.text:
-        raise UnreadableError("contains no text", EMPTY)
     title = _TITLE.search(document.text)
     warnings = [f"{left_out} outputs of more than {_MAX_OUTPUT_CHARACTERS} characters are left out"] if left_out else []
-    return Parsed(document.text, title[1] if title else None, warnings=warnings)
+    return document.parsed(title[1] if title else None, warnings=warnings)
 
 
 def _language(metadata: Any) -> str:

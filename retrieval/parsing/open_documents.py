@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lxml import etree
 
-from retrieval.parsing.archives import Archive, open_archive
+from retrieval.parsing.archives import Archive, described, open_archive
 from retrieval.parsing.html_markdown import local_name
 from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, heading, table
-from retrieval.parsing.parsed import EMPTY, ENCRYPTED, Parsed, UnreadableError
+from retrieval.parsing.parsed import ENCRYPTED, Parsed, UnreadableError
 
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
-_SKIPPED = frozenset(
-    (
-        "tracked-changes",
-        "annotation",
-        "sequence-decls",
-        "table-of-content",
-        "alphabetical-index",
-        "forms",
-        "note-citation",
-    )
-)
+_SKIPPED_NAMES = """
+    tracked-changes annotation sequence-decls table-of-content alphabetical-index forms note-citation
+"""
+_SKIPPED = frozenset(_SKIPPED_NAMES.split())
 _MAX_REPEATED = 50
 _MAX_LEVEL = 8
 
@@ -74,25 +65,9 @@ def _opened(content: bytes, label: str) -> Archive:
 
 
 def _parsed(document: MarkdownText, archive: Archive, slides: int | None = None) -> Parsed:
-    if not document.text:
-        raise UnreadableError("contains no text", EMPTY)
-    found: dict[str, str] = {}
-    keywords = []
-    if archive.has("meta.xml"):
-        for each in archive.xml("meta.xml").iter("{*}*"):
-            name, text = local_name(each), collapsed(each.text or "")
-            if name == "keyword" and text:
-                keywords.append(text)
-            elif name and text:
-                found.setdefault(name, text)
-    metadata: dict[str, Any] = {}
-    if author := found.get("creator") or found.get("initial-creator"):
-        metadata["author"] = author
-    if keywords:
-        metadata["tags"] = keywords
-    if language := found.get("language", "").partition("-")[0].lower():
-        metadata["language"] = language
-    return Parsed(document.text, found.get("title"), metadata, document.marks, slides)
+    elements = archive.xml("meta.xml").iter("{*}*") if archive.has("meta.xml") else ()
+    title, metadata = described(elements, "keyword")
+    return document.parsed(title, metadata, pages=slides)
 
 
 def _add(document: MarkdownText, root: etree._Element) -> None:

@@ -73,7 +73,7 @@ def markdown_of(
         if blocks and blocks[-1].endswith(_SOFTLY_DIVIDED):
             head, _, word = blocks[-1].rpartition(" ")
             blocks[-1], rest = head, word.rstrip(_SOFTLY_DIVIDED)
-        document.add_all(blocks)
+        document.add(*blocks)
     document.add(rest)
     return document.text.replace(_SOFTLY_DIVIDED, ""), document.marks
 

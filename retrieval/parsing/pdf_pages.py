@@ -11,8 +11,8 @@ from typing import Any
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from retrieval.parsing.markdown_text import collapsed, tags_of
-from retrieval.parsing.parsed import EMPTY, ENCRYPTED, TOO_LARGE, Parsed, UnreadableError
+from retrieval.parsing.markdown_text import collapsed
+from retrieval.parsing.parsed import EMPTY, ENCRYPTED, TOO_LARGE, Parsed, UnreadableError, told
 from retrieval.parsing.pdf_layout import Line, Page, markdown_of
 
 MAX_PAGES = 5_000
@@ -51,12 +51,12 @@ def parse(content: bytes) -> Parsed:
     if not any(page.lines for page in pages):
         raise UnreadableError("has no text layer: it may be scanned, and pictures of text are not read", EMPTY)
     text, marks = markdown_of(pages, _outline(document))
-    info = document.get_metadata_dict(skip_empty=True)
+    info = {name: text.replace("\0", "") for name, text in document.get_metadata_dict().items()}
     without = count - unreadable - sum(bool(page.lines) for page in pages)
     warnings = [f"{unreadable} pages are damaged and left out"] if unreadable else []
     if without and without * 2 > count:
         warnings.append(f"{without} of {count} pages have no text layer")
-    return Parsed(text, _title(info.get("Title")), _metadata(info), marks, count, warnings)
+    return Parsed(text, _title(info["Title"]), told(info["Author"], info["Keywords"]), marks, count, warnings)
 
 
 def _lines(page: pypdfium2.PdfPage) -> Iterator[Line]:
@@ -123,19 +123,10 @@ def _outline(document: pypdfium2.PdfDocument) -> list[tuple[int, int, str]]:
     return found
 
 
-def _title(given: str | None) -> str | None:
-    title = collapsed((given or "").replace("\0", ""))
+def _title(given: str) -> str | None:
+    title = collapsed(given)
     if sum(character.isalpha() for character in title) < _ENOUGH_LETTERS or _NO_TITLE.fullmatch(title):
         return None
     if _NAME.fullmatch(title) and _FOUR_DIGITS.search(title):
         return None
     return title.removeprefix("Microsoft Word - ").removeprefix("Microsoft PowerPoint - ")
-
-
-def _metadata(info: dict[str, str]) -> dict[str, Any]:
-    metadata: dict[str, Any] = {}
-    if author := collapsed(info.get("Author", "").replace("\0", "")):
-        metadata["author"] = author
-    if tags := tags_of(info.get("Keywords", "").replace("\0", "")):
-        metadata["tags"] = tags
-    return metadata

@@ -9,10 +9,9 @@ from docutils import nodes
 from docutils.core import publish_parts
 from docutils.parsers.rst import Directive, directives, roles
 
-from retrieval.parsing.html_markdown import markdown_blocks
-from retrieval.parsing.html_pages import html_root
+from retrieval.parsing.html_pages import body_blocks
 from retrieval.parsing.markdown_text import MarkdownText
-from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError
+from retrieval.parsing.parsed import Parsed, UnreadableError
 from retrieval.parsing.text_encodings import decoded
 
 _SETTINGS = {
@@ -95,12 +94,6 @@ def parse(content: bytes) -> Parsed:
     except Exception as error:  # docutils raises whatever a broken text makes it raise
         raise UnreadableError("cannot be read as reStructuredText") from error
     document = MarkdownText()
-    root = html_root(page)
-    for problem in list(root.iter("aside", "div")):
-        if "system-message" in (problem.get("class") or "") and problem.getparent() is not None:
-            problem.drop_tree()
-    document.add_all(markdown_blocks(root))
-    if not document.text:
-        raise UnreadableError("contains no text", EMPTY)
+    document.add(*body_blocks(page))
     title = re.search(r"^#{1,6} (.+)$", document.text, re.MULTILINE)
-    return Parsed(document.text, title[1] if title else None)
+    return document.parsed(title[1] if title else None)

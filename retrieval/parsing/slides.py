@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from lxml import etree
 
-from retrieval.parsing.archives import Archive, core_properties, metadata_of, open_archive, related
+from retrieval.parsing.archives import Archive, core_properties, open_archive, related
 from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, heading, table
-from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError
+from retrieval.parsing.parsed import Parsed
 
 _LABEL = "a PowerPoint presentation"
 _MAIN = "ppt/presentation.xml"
-_RELATION_ID = re.compile(r"\{http[^}]*/relationships\}id$")
+_SHAPES = ("{*}sp", "{*}graphicFrame")  # those of groups included
 _NO_TEXT = frozenset(("dt", "ftr", "sldNum", "hdr", "sldImg"))  # placeholders that repeat on every slide
 
 
@@ -24,17 +22,9 @@ def parse(content: bytes) -> Parsed:
     slides = [relations[name][1] for name in _slide_ids(archive.xml(_MAIN)) if name in relations]
     for number, part in enumerate(slides, start=1):
         _add_slide(document, archive, part, number)
-    if not document.text:
-        raise UnreadableError("contains no text", EMPTY)
-    properties = core_properties(archive)
-    title = properties.get("title")
-    return Parsed(
-        document.text,
-        None if title == "PowerPoint Presentation" else title,
-        metadata_of(properties),
-        document.marks,
-        len(slides),
-    )
+    title, metadata = core_properties(archive)
+    title = None if title == "PowerPoint Presentation" else title
+    return document.parsed(title, metadata, pages=len(slides))
 
 
 def _slide_ids(presentation: etree._Element) -> list[str]:
@@ -42,14 +32,14 @@ def _slide_ids(presentation: etree._Element) -> list[str]:
         value
         for slide in presentation.iterfind("{*}sldIdLst/{*}sldId")
         for name, value in slide.items()
-        if _RELATION_ID.search(name)
+        if name.endswith("}id")  # that of the relation, in the namespace of one of the two standards
     ]
 
 
 def _add_slide(document: MarkdownText, archive: Archive, part: str, number: int) -> None:
     slide = archive.xml(part)
     title, blocks = None, []
-    for shape in _shapes(slide):
+    for shape in slide.iter(*_SHAPES):
         kind = _placeholder(shape)
         if kind in ("title", "ctrTitle") and title is None:
             title = collapsed(" ".join(_paragraphs(shape)))
@@ -59,7 +49,7 @@ def _add_slide(document: MarkdownText, archive: Archive, part: str, number: int)
     spoken = [
         block
         for target in notes
-        for shape in _shapes(archive.xml(target))
+        for shape in archive.xml(target).iter(*_SHAPES)
         if _placeholder(shape) == "body"
         for block in _blocks(shape)
     ]
@@ -68,11 +58,6 @@ def _add_slide(document: MarkdownText, archive: Archive, part: str, number: int)
         document.add(heading(1, title or f"Slide {number}"), *blocks)
         if spoken:
             document.add(heading(2, "Notes"), *spoken)
-
-
-def _shapes(slide: etree._Element) -> list[etree._Element]:
-    """Return the shapes and tables of a slide in their order, those of groups included."""
-    return [each for each in slide.iter("{*}sp", "{*}graphicFrame") if each.getparent() is not None]
 
 
 def _placeholder(shape: etree._Element) -> str | None:

@@ -8,11 +8,10 @@ from typing import Any
 
 import mammoth
 
-from retrieval.parsing.archives import Archive, core_properties, metadata_of, open_archive
-from retrieval.parsing.html_markdown import markdown_blocks
-from retrieval.parsing.html_pages import html_root
+from retrieval.parsing.archives import Archive, core_properties, open_archive
+from retrieval.parsing.html_pages import body_blocks
 from retrieval.parsing.markdown_text import MarkdownText
-from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError
+from retrieval.parsing.parsed import Parsed, UnreadableError
 
 _LABEL = "a Word document"
 _STYLES = """
@@ -25,7 +24,7 @@ r[style-name='Code'] => code
 def parse(content: bytes) -> Parsed:
     """Return a document's text. Pictures are left out, macros are never looked at."""
     archive = open_archive(content, _LABEL)
-    properties = core_properties(archive)
+    title, metadata = core_properties(archive)
     _check_xml(archive)
     try:
         page = mammoth.convert_to_html(
@@ -34,11 +33,8 @@ def parse(content: bytes) -> Parsed:
     except (KeyError, ValueError, TypeError, AttributeError, IndexError, OSError) as error:
         raise UnreadableError(f"is not {_LABEL}, or is damaged") from error
     document = MarkdownText()
-    if page.strip():
-        document.add_all(markdown_blocks(html_root(page)))
-    if not document.text:
-        raise UnreadableError("contains no text", EMPTY)
-    return Parsed(document.text, properties.get("title"), metadata_of(properties))
+    document.add(*body_blocks(page))
+    return document.parsed(title, metadata)
 
 
 def _check_xml(archive: Archive) -> None:

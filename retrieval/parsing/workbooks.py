@@ -8,16 +8,16 @@ from typing import Any
 
 from python_calamine import CalamineError, CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
 
-from retrieval.parsing.archives import core_properties, metadata_of, open_archive
+from retrieval.parsing.archives import core_properties, open_archive
 from retrieval.parsing.markdown_text import MarkdownText, collapsed, heading, table
-from retrieval.parsing.parsed import EMPTY, ENCRYPTED, Parsed, UnreadableError
+from retrieval.parsing.parsed import ENCRYPTED, Parsed, UnreadableError
 
 _LABEL = "an Excel workbook"
 
 
 def parse(content: bytes) -> Parsed:
     """Return the values of all visible sheets. Empty rows and columns are left out."""
-    properties = core_properties(open_archive(content, _LABEL))
+    title, metadata = core_properties(open_archive(content, _LABEL))
     try:
         workbook = CalamineWorkbook.from_filelike(io.BytesIO(content))
         sheets = workbook.sheets_metadata
@@ -36,15 +36,7 @@ def parse(content: bytes) -> Parsed:
         raise UnreadableError("is encrypted", ENCRYPTED) from error
     except (CalamineError, ValueError, OSError) as error:
         raise UnreadableError(f"is not {_LABEL}, or is damaged") from error
-    if not document.text:
-        raise UnreadableError("contains no text", EMPTY)
-    return Parsed(
-        document.text,
-        properties.get("title"),
-        metadata_of(properties),
-        document.marks,
-        warnings=[f"{hidden} hidden sheets are left out"] if hidden else [],
-    )
+    return document.parsed(title, metadata, warnings=[f"{hidden} hidden sheets are left out"] if hidden else [])
 
 
 def _rows(values: Any) -> list[list[str]]:

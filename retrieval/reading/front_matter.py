@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from retrieval.parsing.parsed import Parsed
+from retrieval.parsing.parsed import Parsed, language_of, tags_of
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
 
@@ -21,8 +21,6 @@ _MAX_DEPTH = 8
 _YAML = re.compile(r"\A---[ \t]*\r?\n(?=[\w\"'-]+[ \t]*:)((?:.*\n)*?)(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _TOML = re.compile(r"\A\+\+\+[ \t]*\r?\n((?:.*\n)*?)\+\+\+[ \t]*(?:\r?\n|\Z)")
 _LARGEST_INTEGER = 2**63 - 1
-_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?![A-Za-z])")
-_SEPARATORS = re.compile(r"[,;]")
 
 
 def split_front_matter(text: str) -> Parsed:
@@ -46,8 +44,8 @@ def split_front_matter(text: str) -> Parsed:
         return Parsed(text, warnings=["The front matter cannot be read: it stays part of the text"])
     title = metadata.pop("title", None)
     if "tags" in metadata:
-        metadata["tags"] = _tags(metadata["tags"])
-    language = _language(metadata.pop("lang", None)) or _language(metadata.pop("language", None))
+        metadata["tags"] = tags_of(metadata["tags"])
+    language = language_of(metadata.pop("lang", None)) or language_of(metadata.pop("language", None))
     if language:
         metadata["language"] = language
     return Parsed(
@@ -55,17 +53,6 @@ def split_front_matter(text: str) -> Parsed:
         title=" ".join(str(title).split()) or None if isinstance(title, str | int | float) else None,
         metadata={name: value for name, value in metadata.items() if value is not None},
     )
-
-
-def _tags(value: Any) -> list[str]:
-    given = value if isinstance(value, list) else _SEPARATORS.split(value) if isinstance(value, str) else [value]
-    tags = (str(tag).strip() for tag in given if isinstance(tag, str | int | float))
-    return list(dict.fromkeys(tag for tag in tags if tag))
-
-
-def _language(value: Any) -> str | None:
-    found = _LANGUAGE.match(value) if isinstance(value, str) else None
-    return found[0].lower() if found else None
 
 
 def _plain(value: Any, budget: Iterator[int], depth: int) -> Any:
