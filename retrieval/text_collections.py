@@ -12,7 +12,7 @@ from registry.connections import Connections
 from registry.embedding.metering import Metered, unmetered
 from registry.embedding.queries import USUAL, connection_of
 from retrieval.failures import embedding_errors, store_errors, write_error
-from retrieval.ingest.collection_writer import CollectionWriter, Create, embed_here, make_here
+from retrieval.ingest.collection_writer import CollectionWriter, Create, embed_here
 from retrieval.ingest.drafts import FIRST_CHUNKS, WHOLE, SourceDocument
 from retrieval.ingest.embedding_texts import Embed, TextNotEmbeddedError
 from retrieval.ingest.ingestion import Ingested, ingest_document
@@ -88,7 +88,7 @@ class TextCollections:
         name: str,
         embed: Embed = embed_here,
         collection_id: str | None = None,
-        create: Create = make_here,
+        create: Create = lambda make: make(),
     ) -> CollectionWriter:
         """Return a writer of the collection of that name, which embeds by the connection that embeds its documents;
         `embed`, `collection_id` and `create` as `CollectionWriter` takes them."""

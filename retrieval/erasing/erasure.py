@@ -80,18 +80,12 @@ class Erasure:
         *,
         named: Callable[[Target], Target],
         lock_file: Path,
-        limit_seconds: float = LIMIT_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._storage = storage
         self._pending = pending
         self._places = places
         self._named = named
         self._lock_file = lock_file
-        self._limit_seconds = limit_seconds
-        self._clock = clock
-        self._now = now
 
     def erase(self, request: ErasureRequest) -> Receipt:
         """Erase what is asked for, and return the receipt once nothing of it is left.
@@ -103,18 +97,16 @@ class Erasure:
         the log alone.
         """
         with self._alone(), self._storage.without_backups():
-            until = self._clock() + self._limit_seconds
-            began_at = self._now()
+            until = time.monotonic() + LIMIT_SECONDS
+            began_at = utc_now()
             removed: Counter[str] = Counter()
             if request.user is not None:
-                for place in self._places:
-                    if place.adds_documents:
-                        removed[place.name] += place.erase(Target(owner=request.user))
-            write_down = partial(self._write_down, request_digest=request.digest)
+                _remove(Target(owner=request.user), removed, (each for each in self._places if each.adds_documents))
             earlier = [each for each in self._pending.all() if each.is_removed or self._storage.is_deleted(each)]
             wanted: list[Matched] = []
             for part in self._parts(request):
-                found, outcomes = self._storage.delete(part, partial(write_down, beside=[*earlier, *wanted]))
+                write_down = partial(self._write_down, request.digest, [*earlier, *wanted])
+                found, outcomes = self._storage.delete(part, write_down)
                 removed[OUTCOMES] += outcomes
                 wanted.append(found)
             unfinished = [*(each for each in earlier if each not in wanted), *wanted]
@@ -122,8 +114,8 @@ class Erasure:
             for each in found_now:
                 # What is by now where it would add documents of the user asked for, has come since that was removed.
                 was_emptied = each.target.owner is not None and each.target.owner == request.user
-                places = [place for place in self._places if not (was_emptied and place.adds_documents)]
-                self._remove(each.target, removed, places)
+                places = (place for place in self._places if not (was_emptied and place.adds_documents))
+                _remove(each.target, removed, places)
             unfinished = [replace(each, is_removed=True) for each in unfinished]
             self._pending.keep(unfinished)
             own = [each for each in unfinished if _is_part(each, request, wanted[0].target)]
@@ -132,15 +124,17 @@ class Erasure:
             try:
                 left = self._not_renewed(_collections(own), until)
                 # Others may not take all the time.
-                behind = self._not_renewed(_collections(others) - _collections(own), until - self._limit_seconds / 2)
+                behind = self._not_renewed(_collections(others) - _collections(own), until - LIMIT_SECONDS / 2)
                 for each in found_now:
-                    self._remove(each.target, removed, [place for place in self._places if place.fills_late])
-                if left:
-                    raise ErasureUnfinishedError(left)
-                self._clean_files(until)
+                    _remove(each.target, removed, (place for place in self._places if place.fills_late))
+                _raise_for(left)
+                cleaned = {
+                    "engine": self._storage.clean_engine(until=until),
+                    "catalogue": self._storage.rewrite_catalogue(until=until),
+                }
+                _raise_for(_left(cleaned))
                 left, also_in = self._traces(own)
-                if left:
-                    raise ErasureUnfinishedError(left)
+                _raise_for(left)
             except ErasureUnfinishedError as error:
                 error.documents = _count_of(targets)
                 raise
@@ -168,7 +162,7 @@ class Erasure:
             places=(*self._storage.done(targets), *places),
             also_in=tuple(also_in),
             began_at=began_at.isoformat(timespec="milliseconds"),
-            ended_at=self._now().isoformat(timespec="milliseconds"),
+            ended_at=utc_now().isoformat(timespec="milliseconds"),
         )
 
     def _parts(self, request: ErasureRequest) -> list[ErasureRequest]:
@@ -183,33 +177,16 @@ class Erasure:
             for name in self._storage.collections_with(notes)
         ] or [replace(request, is_private=True)]
 
-    def _write_down(self, found: Matched, *, request_digest: str, beside: Sequence[Matched]) -> Matched:
+    def _write_down(self, request_digest: str, beside: Sequence[Matched], found: Matched) -> Matched:
         """Write down what is about to be deleted, and return it with the names by which uploads know it, and with what
         tells its request."""
         found = replace(found, target=self._named(found.target), request_digest=request_digest)
         self._pending.keep([*beside, found])
         return found
 
-    def _remove(self, target: Target, removed: Counter[str], places: Iterable[Place]) -> None:
-        for place in places:
-            removed[place.name] += place.erase(target)
-
     def _not_renewed(self, names: Set[str], until: float) -> dict[str, str]:
         """Renew the indexes of these collections. Return those that are not done, with the reasons."""
-        reasons = {name: self._storage.renew_index(name, until=until) for name in sorted(names)}
-        return {_index_of(name): reason for name, reason in reasons.items() if reason is not None}
-
-    def _clean_files(self, until: float) -> None:
-        left = {
-            place: reason
-            for place, clean in (
-                ("engine", self._storage.clean_engine),
-                ("catalogue", self._storage.rewrite_catalogue),
-            )
-            if (reason := clean(until=until)) is not None
-        }
-        if left:
-            raise ErasureUnfinishedError(left)
+        return _left({_index_of(name): self._storage.renew_index(name, until=until) for name in sorted(names)})
 
     def _traces(self, erasures: Iterable[Matched]) -> tuple[dict[str, str], list[str]]:
         left, also_in = dict[str, str](), list[str]()
@@ -242,6 +219,20 @@ class Erasure:
             yield
         finally:
             os.close(descriptor)
+
+
+def _remove(target: Target, removed: Counter[str], places: Iterable[Place]) -> None:
+    for place in places:
+        removed[place.name] += place.erase(target)
+
+
+def _left(reasons: Mapping[str, str | None]) -> dict[str, str]:
+    return {place: reason for place, reason in reasons.items() if reason is not None}
+
+
+def _raise_for(left: Mapping[str, str]) -> None:
+    if left:
+        raise ErasureUnfinishedError(left)
 
 
 def _is_part(erasure: Matched, request: ErasureRequest, target: Target) -> bool:

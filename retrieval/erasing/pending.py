@@ -9,15 +9,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from schemas.errors import DiskFloorError, UnavailableError
 from schemas.storage.erasure import Matched, Target
-
-_SETS = ("ids", "ids_beside", "former", "documents", "document_ids", "sources", "file_names", "job_ids")
 
 
 class PendingErasures:
@@ -30,7 +28,7 @@ class PendingErasures:
         """Return what is being erased."""
         if not self._file.exists():
             return []
-        return [_matched(*each) for each in orjson.loads(bytes.fromhex(self._file.read_text("ascii")))]
+        return [_matched(**each) for each in orjson.loads(bytes.fromhex(self._file.read_text("ascii")))]
 
     def keep(self, erasures: Sequence[Matched]) -> None:
         """Write them down, safe on the disk, in place of those that were. Without any there is no file.
@@ -40,18 +38,8 @@ class PendingErasures:
         if not erasures:
             self._file.unlink(missing_ok=True)
             return
-        told = [
-            (
-                {**asdict(each.target), **{name: sorted(getattr(each.target, name)) for name in _SETS}},
-                [probe.hex() for probe in each.probes],
-                each.is_removed,
-                each.mark,
-                each.request_digest,
-            )
-            for each in erasures
-        ]
         # Not as it is: files are searched for words of the texts, which ids and names may have too.
-        content = orjson.dumps(told).hex().encode()
+        content = orjson.dumps(list(erasures), default=_spelt).hex().encode()
         try:
             self._write(content)
         except OSError as error:
@@ -70,8 +58,10 @@ class PendingErasures:
         os.replace(incomplete, self._file)
 
 
-def _matched(
-    told: dict[str, object], probes: Sequence[str], is_removed: bool, mark: str, request_digest: str
-) -> Matched:
-    sets = {name: frozenset(told.get(name, ())) for name in _SETS}  # type: ignore[call-overload]
-    return Matched(Target(**{**told, **sets}), tuple(map(bytes.fromhex, probes)), is_removed, mark, request_digest)
+def _spelt(value: frozenset[str] | bytes) -> list[str] | str:
+    return value.hex() if isinstance(value, bytes) else sorted(value)
+
+
+def _matched(target: dict[str, Any], probes: Sequence[str], **told: Any) -> Matched:
+    fields = {name: frozenset(value) if isinstance(value, list) else value for name, value in target.items()}
+    return Matched(Target(**fields), tuple(map(bytes.fromhex, probes)), **told)

@@ -42,10 +42,6 @@ Create = Callable[[Callable[[], CollectionInfo]], CollectionInfo]
 """Returns the description of a new collection, by calling what makes it."""
 
 
-def make_here(make: Callable[[], CollectionInfo]) -> CollectionInfo:
-    return make()
-
-
 def embed_here(embedding: EmbeddingProvider, texts: list[str]) -> Vector:
     return embed_or_name(lambda embedding, texts: embedding.embed(texts), embedding, texts)
 
@@ -68,7 +64,7 @@ class CollectionWriter:
         embedding_of: EmbeddingOf,
         embed: Embed = embed_here,
         collection_id: str | None = None,
-        create: Create = make_here,
+        create: Create = lambda make: make(),
     ) -> None:
         if collection_id is not None:
             provider = _pinned(provider, name, collection_id)

@@ -18,8 +18,6 @@ from schemas.metadata import set_apart
 from schemas.records import Document, Metadata, Vector
 from schemas.where import And, Equals, Exists, Not, Where
 
-_OF_THE_WHOLE = ("chunk_count", "created_at", "updated_at", "embedding_model", "hash", "chunking", "given", "bytes")
-"""Metadata of chunks beside their content: a change of these alone is no reason to write a chunk again."""
 KIND = "kind"
 """The kind of file that a chunk's document is of, by the table of `retrieval.reading.kinds`."""
 FIRST_CHUNKS = And((Equals("chunk_index", 0), Exists("document_id")))
@@ -44,7 +42,12 @@ INTERNAL = (
 """Metadata that ingestion keeps for itself, or that has a field of its own in answers."""
 FIRST_CHARACTERS = 60
 """The length of the beginning of a chunk that is told with its failure."""
-_OWN = (*_OF_THE_WHOLE, TITLE_IS_FILE_NAME)
+_OWN = (
+    *("chunk_count", "created_at", "updated_at", "embedding_model", "hash", "chunking", "given", "bytes"),
+    TITLE_IS_FILE_NAME,
+    "content_hash",
+)
+"""Metadata that only ingestion sets: the first are of the whole, in its first chunk."""
 
 Splitter = Callable[[str], SplitDocument]
 Marks = Sequence[tuple[int, Metadata]]
@@ -85,13 +88,12 @@ class SourceDocument:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A document to be stored. embedding: the one its source brought, None to make one; line: of a record."""
+    """A document to be stored. embedding: the one its source brought, None to make one."""
 
     id: str
     text: str
     metadata: Metadata
     embedding: Vector | None = None
-    line: int | None = None
 
     def is_stored_as(self, stored: Document | None) -> bool:
         """Return whether the store has all of this; metadata that others added there do not count."""
@@ -176,7 +178,6 @@ def draft_of_record(record: Record, source: str, name: str, *, model: str) -> Dr
         text=text,
         metadata=metadata | {"content_hash": _content_hash(text, metadata, origin)},
         embedding=record.embedding,
-        line=record.line,
     )
 
 
@@ -196,7 +197,7 @@ def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
         known[TITLE_IS_FILE_NAME] = True
     if document.kind:
         known[KIND] = document.kind
-    metadata = set_apart(document.metadata, known, (*_OWN, "content_hash"))
+    metadata = set_apart(document.metadata, known, _OWN)
     return Draft(
         id=chunk_id(document.id, chunk.chunk_index),
         text=chunk.text,

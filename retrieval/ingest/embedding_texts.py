@@ -25,16 +25,16 @@ class TextNotEmbeddedError(RagError):
     The sentence calls it `named`, and `place` are the details that say where it stands.
     """
 
+    _code: str | None = None
+
     def __init__(self, text: str, failure: RagError, named: str | None = None, **place: Any) -> None:
         who = named or named_chunk(text)
         # Where it stood in the call says nothing to whoever gave the document.
         details = {name: each for name, each in failure.details.items() if name not in ("field", "index")}
-        super().__init__(f"{who} cannot be embedded: {failure.message}", code=self._code(failure), **details, **place)
+        sentence = f"{who} cannot be embedded: {failure.message}"
+        super().__init__(sentence, code=self._code or failure.code, **details, **place)
         self.text = text
         self.failure = failure
-
-    def _code(self, failure: RagError) -> str:
-        return failure.code
 
 
 class TextRefusedError(TextNotEmbeddedError, InvalidInputError):
@@ -44,10 +44,7 @@ class TextRefusedError(TextNotEmbeddedError, InvalidInputError):
 class TextFailedError(TextNotEmbeddedError, EmbeddingFailureError):
     """The service fails at a text."""
 
-    code = TEXT_FAILED
-
-    def _code(self, failure: RagError) -> str:
-        return self.code
+    code = _code = TEXT_FAILED
 
 
 NOT_EMBEDDED = (InvalidInputError, TextFailedError)

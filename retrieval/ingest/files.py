@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import orjson
 
 from retrieval.chunking import StructuredText, Syntax, highest_heading
-from retrieval.clock import utc_now
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.drafts import KIND, SourceDocument
 from retrieval.ingest.identity import document_id, same_file
-from retrieval.ingest.ingestion import Ingested, find_unchanged, ingest_document
+from retrieval.ingest.ingestion import UNCHANGED, Ingested, first_chunk_of, is_same_file
 from retrieval.ingest.profiles import Chunking
 from retrieval.reading import DocumentReader, Kind
 from schemas.contracts.chat import PLACES
@@ -82,14 +80,15 @@ def fingerprint_of(metadata: Metadata, tags: Sequence[str] = ()) -> str:
     return hashlib.sha256(given).hexdigest()[:16]
 
 
-def content_type_of(kind: Kind) -> str:
-    """Return the `contentType` of files of a kind."""
-    return CODE if kind.syntax is Syntax.CODE else DOCUMENTATION
-
-
 def unchanged(writer: CollectionWriter, file: GivenFile, chunking: Chunking) -> Ingested | None:
     """Return the outcome for a file that is stored as it is already, which need not be read for that, else None."""
-    return find_unchanged(writer, file.where, hash=file.digest, chunking=chunking.label, given=file.fingerprint)
+    stored = writer.stored(file.where)
+    wanted = {"hash": file.digest, "chunking": chunking.label, "given": file.fingerprint}
+    wanted["embedding_model"] = writer.embedding.model
+    documents, first = {each.metadata.get("document_id") for each in stored.values()}, first_chunk_of(stored)
+    if len(documents) == 1 and first.get("chunk_count") == len(stored) and is_same_file(first, wanted):
+        return Ingested(UNCHANGED, len(stored), unchanged=len(stored))
+    return None
 
 
 def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunking) -> SourceDocument:
@@ -113,7 +112,7 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
         "source": file.source,
         "path": file.source.partition("/")[2] or file.source,
         KIND: file.kind.name,
-        CONTENT_TYPE: content_type_of(file.kind),
+        CONTENT_TYPE: CODE if syntax is Syntax.CODE else DOCUMENTATION,
         **({} if read.pages is None else {"pages": read.pages}),
         **({"tags": tags} if tags else {}),
     }
@@ -134,26 +133,6 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
         given=file.fingerprint,
         size_bytes=file.size_bytes,
     )
-
-
-def ingest_file(
-    writer: CollectionWriter,
-    file: GivenFile,
-    *,
-    reader: DocumentReader,
-    chunking: Chunking,
-    advance: Callable[[float], None] = lambda part: None,
-    clock: Callable[[], datetime] = utc_now,
-) -> Ingested:
-    """Bring a file's document up to date; one that has not changed is not even read.
-
-    Raises UnreadableError when the file gives no text, and what `ingest_document` raises; the stored version then stays
-    as it is.
-    """
-    if (known := unchanged(writer, file, chunking)) is not None:
-        return known
-    document = source_document(file, reader=reader, chunking=chunking)
-    return ingest_document(writer, document, advance=advance, clock=clock)
 
 
 def merged_tags(given: Sequence[str], metadata: Metadata) -> list[str]:

@@ -17,7 +17,7 @@ from retrieval.ingest.drafts import SourceDocument, drafts_of, named_chunk, plac
 from retrieval.ingest.embedding_texts import TextNotEmbeddedError
 from schemas.errors import InvalidInputError
 from schemas.records import Metadata
-from schemas.where import Equals, Where
+from schemas.where import Equals
 
 CREATED, UPDATED, UNCHANGED, EMPTIED = "created", "updated", "unchanged", "emptied"
 
@@ -61,7 +61,7 @@ def _ingest(
 ) -> Ingested:
     where = Equals("document_id", document.id) if document.replaces is None else document.replaces
     stored = writer.stored(where)
-    first = _first(stored)
+    first = first_chunk_of(stored)
     is_own = {each.metadata.get("document_id") for each in stored.values()} == {document.id}
     if document.chunking is None and document.hash is not None and is_own and first.get("hash") == document.hash:
         return Ingested(UNCHANGED, len(stored), unchanged=len(stored))
@@ -108,16 +108,6 @@ def _ingest(
     )
 
 
-def find_unchanged(writer: CollectionWriter, where: Where, *, hash: str, chunking: str, given: str) -> Ingested | None:
-    """Return the outcome for a file that is stored already as it is, which need not be read for that, else None."""
-    stored = writer.stored(where)
-    wanted = {"hash": hash, "chunking": chunking, "given": given, "embedding_model": writer.embedding.model}
-    documents, first = {each.metadata.get("document_id") for each in stored.values()}, _first(stored)
-    if len(documents) == 1 and first.get("chunk_count") == len(stored) and is_same_file(first, wanted):
-        return Ingested(UNCHANGED, len(stored), unchanged=len(stored))
-    return None
-
-
 def is_same_file(first: Metadata, wanted: Metadata) -> bool:
     """Return whether a document with this first chunk was made of the same bytes in the same way.
 
@@ -127,5 +117,5 @@ def is_same_file(first: Metadata, wanted: Metadata) -> bool:
     return all(first.get(name) == wanted[name] for name in names)
 
 
-def _first(stored: Stored) -> Metadata:
+def first_chunk_of(stored: Stored) -> Metadata:
     return next((each.metadata for each in stored.values() if each.metadata.get("chunk_index") == 0), {})

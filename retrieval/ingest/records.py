@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -98,18 +97,15 @@ def _checked(fields: Any, number: int, end_bytes: int) -> Record:
 
 
 def _vector(value: Any) -> Vector:
-    if isinstance(value, str):
-        return _decoded(value)
-    if not isinstance(value, list) or not value or any(type(number) not in (int, float) for number in value):
+    """Read an embedding, which is an array of numbers or the base64 of its float32."""
+    if isinstance(value, list) and value and all(type(number) in (int, float) for number in value):
+        return np.asarray(value, dtype=np.float32)
+    if not isinstance(value, str):
         raise InvalidInputError("'embedding' is not an array of numbers")
-    return np.asarray(value, dtype=np.float32)
-
-
-def _decoded(value: str) -> Vector:
     try:
-        raw = base64.b64decode(value, validate=True)
-        if raw:
-            return np.frombuffer(raw, dtype="<f4").astype(np.float32)
-    except (binascii.Error, ValueError):
-        pass
-    raise InvalidInputError("'embedding' is not base64 of float32 numbers")
+        vector = np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4").astype(np.float32)
+    except ValueError:
+        vector = np.empty(0, np.float32)
+    if not vector.size:
+        raise InvalidInputError("'embedding' is not base64 of float32 numbers")
+    return vector

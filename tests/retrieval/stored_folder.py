@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.embedding_texts import NOT_EMBEDDED
-from retrieval.ingest.files import GivenFile, ingest_file
+from retrieval.ingest.files import GivenFile, source_document, unchanged
+from retrieval.ingest.ingestion import ingest_document
 from retrieval.ingest.profiles import chunking_of
 from retrieval.ingest.walk import NotTaken, walk
 from retrieval.jobs.record_files import RecordFile
@@ -38,6 +39,13 @@ def store_folder(path, provider, embedding, *, collection="docs"):
                 report.updated += done.updated
                 report.unchanged += done.unchanged
     return report
+
+
+def ingest_file(writer, file, *, reader, chunking, **options):
+    """Bring a file's document up to date, as the work on jobs does."""
+    if (known := unchanged(writer, file, chunking)) is not None:
+        return known
+    return ingest_document(writer, source_document(file, reader=reader, chunking=chunking), **options)
 
 
 def store_records(writer, file):

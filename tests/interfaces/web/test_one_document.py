@@ -7,14 +7,14 @@ import uuid
 import pytest
 
 from retrieval.ingest.collection_writer import CollectionWriter
-from retrieval.ingest.files import GivenFile, ingest_file
+from retrieval.ingest.files import GivenFile
 from retrieval.ingest.identity import document_id, text_document_id
 from retrieval.ingest.profiles import chunking_of
 from retrieval.reading import DocumentReader, kind_of
 from schemas.access.callers import ANYBODY, acting_as
 from schemas.contracts.rule_documents import RuleDocument
 from schemas.settings import RetrievalSettings
-from tests.retrieval.stored_folder import store_records
+from tests.retrieval.stored_folder import ingest_file, store_records
 
 COLLECTION = "rag-documents"
 GUIDE = "---\ntags: [setup, first]\nauthor: Ada\n---\n# Guide\n\nHow to start.\n\n## Install\n\nPut it there.\n"

@@ -8,7 +8,7 @@ import pytest
 from retrieval.documents.originals import Originals
 from retrieval.ingest import identity
 from retrieval.ingest.collection_writer import text_collection_metadata
-from retrieval.ingest.files import GivenFile, ingest_file
+from retrieval.ingest.files import GivenFile
 from retrieval.ingest.profiles import chunking_of
 from retrieval.jobs import ingesting
 from retrieval.jobs.ingesting import Outcome, StoppedError
@@ -26,6 +26,7 @@ from schemas.errors import (
 )
 from schemas.settings import RetrievalSettings
 from schemas.where import And, Equals
+from tests.retrieval.stored_folder import ingest_file
 from wrapper.writing import WriteOptions
 
 LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 30 for number in range(100))
