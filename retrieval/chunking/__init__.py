@@ -14,7 +14,6 @@ from retrieval.chunking.markdown_blocks import (
     StructuredText,
     Syntax,
     highest_heading,
-    markdown_title,
 )
 from retrieval.chunking.sections import estimate_tokens, split_sections
 from retrieval.chunking.whole import split_whole
@@ -27,7 +26,6 @@ __all__ = [
     "Syntax",
     "estimate_tokens",
     "highest_heading",
-    "markdown_title",
     "split_sections",
     "split_whole",
     "split_windows",

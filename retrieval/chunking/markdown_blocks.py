@@ -221,13 +221,6 @@ class StructuredText:
         return " ".join(content.split())
 
 
-def markdown_title(text: str | StructuredText) -> str | None:
-    """Return the title from the front matter, else the highest heading, else None."""
-    document = StructuredText.of(text)
-    named = _named_title(document.front_matter[0]) if document.front_matter else None
-    return named or highest_heading(document)
-
-
 def highest_heading(document: StructuredText) -> str | None:
     """Return the first heading of the highest rank, None when there is none."""
     headings = [heading for heading in document.headings if heading.title]
@@ -240,15 +233,6 @@ def _counted(rule: RuleFuncBlockType) -> RuleFuncBlockType:
         return rule(state, start_line, end_line, silent)
 
     return counted
-
-
-def _named_title(front_matter: str) -> str:
-    """Return the value of the first line `title: …`, without quotation marks; "" when there is none."""
-    for line in front_matter.split("\n"):
-        name, _, value = line.partition(":")
-        if name.rstrip(" \t") == "title" and value.strip(" \t"):
-            return value.strip(" \t").strip("\"'")
-    return ""
 
 
 class SectionIds:

@@ -63,5 +63,5 @@ def _spelt(value: frozenset[str] | bytes) -> list[str] | str:
 
 
 def _matched(target: dict[str, Any], probes: Sequence[str], **told: Any) -> Matched:
-    fields = {name: frozenset(value) if isinstance(value, list) else value for name, value in target.items()}
-    return Matched(Target(**fields), tuple(map(bytes.fromhex, probes)), **told)
+    sets = {name: frozenset(value) for name, value in target.items() if isinstance(value, list)}
+    return Matched(Target(**{**target, **sets}), tuple(map(bytes.fromhex, probes)), **told)

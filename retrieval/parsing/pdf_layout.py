@@ -66,10 +66,9 @@ def markdown_of(
             document.mark(page=page.number)
         if rest and blocks and not blocks[0].startswith("#"):
             blocks[0] = rest + blocks[0]
-            rest = ""
-        elif rest:
+        else:
             document.add(rest)
-            rest = ""
+        rest = ""
         if blocks and blocks[-1].endswith(_SOFTLY_DIVIDED):
             head, _, word = blocks[-1].rpartition(" ")
             blocks[-1], rest = head, word.rstrip(_SOFTLY_DIVIDED)
@@ -269,38 +268,31 @@ def _leading(pages: Sequence[Page]) -> float:
 
 def _blocks(page: Page, levels: dict[int, int], leading: float) -> Iterator[str]:
     """Yield the headings and paragraphs of a page. A paragraph keeps its lines; a word divided by one is joined."""
-    titles: list[Line] = []
-    paragraph: list[str] = []
-    above: Line | None = None
+    block: list[Line] = []
     for line in page.lines:
-        level = levels.get(id(line))
-        if titles and (level != levels[id(titles[0])] or len(titles) == _HEADING_LINES or titles[0].size != line.size):
-            yield _heading(titles, levels)
-            titles = []
-        if level is not None:
-            if paragraph:
-                yield _paragraph(paragraph)
-                paragraph = []
-            if titles and titles[-1].y - line.y > 2 * line.size:
-                yield _heading(titles, levels)
-                titles = []
-            titles.append(line)
-        else:
-            ended = above is not None and (above.y - line.y > _GAP * max(leading, line.size) or above.size != line.size)
-            if paragraph and ended and not _is_divided(paragraph[-1]):
-                yield _paragraph(paragraph)
-                paragraph = []
-            paragraph.append(line.text)
-        above = line
-    if titles:
-        yield _heading(titles, levels)
-    if paragraph:
-        yield _paragraph(paragraph)
+        if block and _begins_block(line, block, levels, leading):
+            yield _block(block, levels)
+            block = []
+        block.append(line)
+    if block:
+        yield _block(block, levels)
 
 
-def _heading(titles: list[Line], levels: dict[int, int]) -> str:
-    title = " ".join(line.text for line in titles).replace(f"{_SOFTLY_DIVIDED} ", "")
-    return heading(levels[id(titles[0])], title)
+def _begins_block(line: Line, block: Sequence[Line], levels: dict[int, int], leading: float) -> bool:
+    """Return whether a line does not go on with the heading or the paragraph above it."""
+    level, above = levels.get(id(line)), block[-1]
+    if level != levels.get(id(above)):
+        return True
+    if level is not None:
+        return len(block) == _HEADING_LINES or above.size != line.size or above.y - line.y > 2 * line.size
+    ended = above.y - line.y > _GAP * max(leading, line.size) or above.size != line.size
+    return ended and not _is_divided(above.text)
+
+
+def _block(lines: Sequence[Line], levels: dict[int, int]) -> str:
+    if (level := levels.get(id(lines[0]))) is None:
+        return _paragraph([line.text for line in lines])
+    return heading(level, " ".join(line.text for line in lines).replace(f"{_SOFTLY_DIVIDED} ", ""))
 
 
 def _is_divided(text: str) -> bool:

@@ -16,7 +16,6 @@ _BYTE_ORDER_MARKS = (  # UTF-32's begin with UTF-16's
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_WITH_ZEROS = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
 _SAMPLE_BYTES = 65_536
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _MOST_CONTROLS = 0.005  # share of a text's characters
@@ -31,12 +30,12 @@ def decoded(content: bytes) -> str:
     for mark, encoding in _BYTE_ORDER_MARKS:
         if content.startswith(mark):
             return _checked(_decode(content[len(mark) :], encoding))
-    if b"\0" in content:
-        return _checked(_with_zeros(content))
     try:
-        return _checked(content.decode("utf-8"))
+        if b"\0" not in content:
+            return _checked(content.decode("utf-8"))
     except UnicodeDecodeError:
-        return _checked(_guessed(content))
+        pass
+    return _checked(_guessed(content))
 
 
 def _decode(content: bytes, encoding: str) -> str:
@@ -46,25 +45,10 @@ def _decode(content: bytes, encoding: str) -> str:
         raise UnreadableError(f"is not {encoding.upper()}: byte {error.start} is wrong") from error
 
 
-def _with_zeros(content: bytes) -> str:
-    """Decode UTF-16 or UTF-32 without a byte order mark: the one in which most characters are of one alphabet."""
-    for encoding in _WITH_ZEROS:
-        unit = 4 if "32" in encoding else 2
-        if len(content) % unit:
-            continue
-        try:
-            sample = content[:_SAMPLE_BYTES].decode(encoding)
-            common = sum(character in " etanio\n" for character in sample)
-            if "\0" not in sample and common * 8 > len(sample):
-                return content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    raise UnreadableError(_NOT_TEXT)
-
-
 def _guessed(content: bytes) -> str:
+    """Decode what has no byte order mark and is not UTF-8. Only UTF-16 and UTF-32 have zeros."""
     best = from_bytes(content[:_SAMPLE_BYTES]).best()
-    if best is None:
+    if best is None or (b"\0" in content and not best.encoding.startswith(("utf_16", "utf_32"))):
         raise UnreadableError(f"{_NOT_TEXT} in a known encoding")
     return content.decode(best.encoding, errors="replace")
 

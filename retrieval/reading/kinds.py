@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from retrieval.chunking import Syntax
+from retrieval.parsing.child import PARSERS
 from retrieval.parsing.parsed import UNSUPPORTED_KIND, UnreadableError
 
 _CODE_NAMES = """
@@ -17,7 +18,10 @@ _CODE_NAMES = """
     c h cc cpp cxx hh hpp hxx m mm rb php pl pm lua r jl ex exs erl hs ml clj el
     sh bash zsh fish ps1 bat sql graphql proto tf cmake gradle yaml yml toml ini cfg
 """
+_CODE_TYPES = "text/x-python text/javascript application/javascript application/x-sh text/css application/yaml"
 _OFFICE = "application/vnd.openxmlformats-officedocument."
+_MACROS = ".macroenabled.12"
+_OPEN = "application/vnd.oasis.opendocument."
 _SNIFFED_BYTES = 4096
 _FIRST_BYTES, _ARCHIVE_BYTES = 1 << 16, 64 << 20
 """How much of a file without a suffix tells its kind, and how much more of an archive."""
@@ -30,86 +34,59 @@ class Kind:
     """A kind of document.
 
     `label` is what people call a file of it. `suffixes` are in lower case and begin with a dot. `syntax` is that of the
-    text that reading makes. `is_isolated`: it is parsed in a process of its own, with limits. `needs_formats`: the
-    parser is in the extra `formats`. `is_records`: each line is a document of its own, so there is no one text to read.
+    text that reading makes.
     """
 
     name: str
     label: str
     suffixes: tuple[str, ...]
     media_types: tuple[str, ...]
-    syntax: Syntax = Syntax.MARKDOWN
-    is_isolated: bool = True
-    needs_formats: bool = True
-    is_records: bool = False
+    syntax: Syntax
+
+    @property
+    def is_isolated(self) -> bool:
+        """Return whether it is parsed in a process of its own, with limits."""
+        return self.name in PARSERS
+
+    @property
+    def is_records(self) -> bool:
+        """Return whether each line is a document of its own, so that there is no one text to read."""
+        return self.name == "jsonl"
+
+
+def _kind(name: str, label: str, suffixes: str, media_types: str, syntax: Syntax = Syntax.MARKDOWN) -> Kind:
+    return Kind(name, label, tuple(f".{each}" for each in suffixes.split()), tuple(media_types.split()), syntax)
 
 
 KINDS: tuple[Kind, ...] = (
-    Kind("pdf", "a PDF", (".pdf",), ("application/pdf",)),
-    Kind("html", "an HTML page", (".html", ".htm", ".xhtml", ".shtml", ".xht"), ("text/html", "application/xhtml+xml")),
-    Kind(
-        "docx",
-        "a Word document (DOCX)",
-        (".docx", ".docm", ".dotx"),
-        (f"{_OFFICE}wordprocessingml.document", "application/vnd.ms-word.document.macroenabled.12"),
+    _kind("pdf", "a PDF", "pdf", "application/pdf"),
+    _kind("html", "an HTML page", "html htm xhtml shtml xht", "text/html application/xhtml+xml"),
+    _kind(
+        *("docx", "a Word document (DOCX)", "docx docm dotx"),
+        f"{_OFFICE}wordprocessingml.document application/vnd.ms-word.document{_MACROS}",
     ),
-    Kind(
-        "pptx",
-        "a PowerPoint presentation (PPTX)",
-        (".pptx", ".pptm", ".ppsx"),
-        (f"{_OFFICE}presentationml.presentation", "application/vnd.ms-powerpoint.presentation.macroenabled.12"),
+    _kind(
+        *("pptx", "a PowerPoint presentation (PPTX)", "pptx pptm ppsx"),
+        f"{_OFFICE}presentationml.presentation application/vnd.ms-powerpoint.presentation{_MACROS}",
     ),
-    Kind(
-        "xlsx",
-        "an Excel workbook (XLSX)",
-        (".xlsx", ".xlsm", ".xltx"),
-        (f"{_OFFICE}spreadsheetml.sheet", "application/vnd.ms-excel.sheet.macroenabled.12"),
+    _kind(
+        *("xlsx", "an Excel workbook (XLSX)", "xlsx xlsm xltx"),
+        f"{_OFFICE}spreadsheetml.sheet application/vnd.ms-excel.sheet{_MACROS}",
     ),
-    Kind("odt", "an OpenDocument text (ODT)", (".odt", ".ott"), ("application/vnd.oasis.opendocument.text",)),
-    Kind("ods", "an OpenDocument spreadsheet (ODS)", (".ods",), ("application/vnd.oasis.opendocument.spreadsheet",)),
-    Kind("odp", "an OpenDocument presentation (ODP)", (".odp",), ("application/vnd.oasis.opendocument.presentation",)),
-    Kind("epub", "an EPUB book", (".epub",), ("application/epub+zip",)),
-    Kind("ipynb", "a notebook", (".ipynb",), ("application/x-ipynb+json",), needs_formats=False),
-    Kind("email", "an e-mail", (".eml",), ("message/rfc822",)),
-    Kind("mbox", "a mailbox", (".mbox",), ("application/mbox",)),
-    Kind("rst", "reStructuredText", (".rst", ".rest"), ("text/x-rst", "text/prs.fallenstein.rst")),
-    Kind("csv", "a table (CSV)", (".csv",), ("text/csv",), needs_formats=False),
-    Kind("tsv", "a table (TSV)", (".tsv", ".tab"), ("text/tab-separated-values",), needs_formats=False),
-    Kind(
-        "jsonl",
-        "records (JSONL)",
-        (".jsonl", ".ndjson"),
-        ("application/jsonl", "application/x-ndjson"),
-        Syntax.TEXT,
-        is_isolated=False,
-        needs_formats=False,
-        is_records=True,
-    ),
-    Kind(
-        "markdown",
-        "Markdown",
-        (".md", ".markdown"),
-        ("text/markdown", "text/x-markdown"),
-        is_isolated=False,
-        needs_formats=False,
-    ),
-    Kind(
-        "code",
-        "source code",
-        tuple(f".{name}" for name in _CODE_NAMES.split()),
-        (
-            "text/x-python",
-            "text/javascript",
-            "application/javascript",
-            "application/x-sh",
-            "text/css",
-            "application/yaml",
-        ),
-        Syntax.CODE,
-        is_isolated=False,
-        needs_formats=False,
-    ),
-    Kind("text", "a text", (".txt", ".text"), ("text/plain",), Syntax.TEXT, is_isolated=False, needs_formats=False),
+    _kind("odt", "an OpenDocument text (ODT)", "odt ott", f"{_OPEN}text"),
+    _kind("ods", "an OpenDocument spreadsheet (ODS)", "ods", f"{_OPEN}spreadsheet"),
+    _kind("odp", "an OpenDocument presentation (ODP)", "odp", f"{_OPEN}presentation"),
+    _kind("epub", "an EPUB book", "epub", "application/epub+zip"),
+    _kind("ipynb", "a notebook", "ipynb", "application/x-ipynb+json"),
+    _kind("email", "an e-mail", "eml", "message/rfc822"),
+    _kind("mbox", "a mailbox", "mbox", "application/mbox"),
+    _kind("rst", "reStructuredText", "rst rest", "text/x-rst text/prs.fallenstein.rst"),
+    _kind("csv", "a table (CSV)", "csv", "text/csv"),
+    _kind("tsv", "a table (TSV)", "tsv tab", "text/tab-separated-values"),
+    _kind("jsonl", "records (JSONL)", "jsonl ndjson", "application/jsonl application/x-ndjson", Syntax.TEXT),
+    _kind("markdown", "Markdown", "md markdown", "text/markdown text/x-markdown"),
+    _kind("code", "source code", _CODE_NAMES, _CODE_TYPES, Syntax.CODE),
+    _kind("text", "a text", "txt text", "text/plain", Syntax.TEXT),
 )
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
@@ -170,11 +147,8 @@ def _kind_of_content(content: bytes) -> Kind | None:
         return _BY_NAME["html"]
     if beginning.startswith(b"{") and b'"nbformat"' in content:
         return _BY_NAME["ipynb"]
-    return (
-        None
-        if b"\0" in start and not start.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff"))
-        else _BY_NAME["text"]
-    )
+    is_binary = b"\0" in start and not start.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff"))
+    return None if is_binary else _BY_NAME["text"]
 
 
 def is_pdf(content: bytes) -> bool:

@@ -12,7 +12,7 @@ from retrieval.chunking import (
     StructuredText,
     Syntax,
     estimate_tokens,
-    markdown_title,
+    highest_heading,
     split_sections,
     split_whole,
     split_windows,
@@ -106,7 +106,6 @@ def test_a_hash_that_is_not_a_heading_is_text(text):
 def test_front_matter_is_no_heading_nor_is_a_heading_a_chunk_of_its_own_and_a_section_of_one_line_stays_one():
     text = "---\ntitle: 'My page'\ntags: [a]\n---\n\n# Real\n\ntext"
     assert sections(split_sections(text)) == [("", ""), ("Real", "real")]
-    assert markdown_title(text) == "My page"
     assert sections(split_sections("---\n\n# A\n\n---\n\n# B")) == [("", ""), ("A", "a"), ("B", "b")]
     fence = "```\n" + "echo lamp\n" * 80 + "```"
     chunks = split_sections(f"# Lamps\n\n{fence}\n", max_tokens=200)
@@ -119,7 +118,7 @@ def test_front_matter_is_no_heading_nor_is_a_heading_a_chunk_of_its_own_and_a_se
     ("text", "title"), [("## Low\n# High", "High"), ("Set\n---", "Set"), ("no heading", None), ("#", None)]
 )
 def test_title_is_the_highest_heading(text, title):
-    assert markdown_title(text) == title
+    assert highest_heading(StructuredText(text)) == title
 
 
 def test_a_fence_is_kept_whole_where_it_fits_and_else_cut_between_lines():
