@@ -63,8 +63,8 @@ def file_ids(source: str) -> tuple[str, ...]:
     folder, slash, path = source.partition("/")
     texts = (text_document_id(folder, path), text_document_id(folder, f"/{path}")) if slash else ()
     # Releases before 0.3 knew each spelling of a name as a name of its own.
-    spelt = (str(uuid5(_IDS, unicodedata.normalize(form, source))) for form in ("NFC", "NFD"))
-    return tuple(dict.fromkeys((document_id(source), *spelt, *texts)))
+    decomposed = str(uuid5(_IDS, unicodedata.normalize("NFD", source)))
+    return tuple(dict.fromkeys((document_id(source), decomposed, *texts)))
 
 
 def same_file(source: str) -> Where:

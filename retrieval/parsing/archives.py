@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -38,21 +37,10 @@ class Archive:
         return name in self.file.NameToInfo
 
     def read(self, name: str) -> bytes:
-        """Return a member. Raises UnreadableError when it is not there or is damaged."""
-        try:
-            return self.file.read(name)
-        except KeyError as error:
-            raise UnreadableError(f"is not {self.label}: a part of it is missing") from error
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            NotImplementedError,  # zipfile's word for a compression that it does not know
-            RuntimeError,
-            OSError,
-            EOFError,
-            ValueError,
-        ) as error:
-            raise UnreadableError("is a damaged archive") from error
+        """Return a member. Raises UnreadableError when it is not there; zipfile has many errors for a damaged one."""
+        if not self.has(name):
+            raise UnreadableError(f"is not {self.label}: a part of it is missing")
+        return self.file.read(name)
 
     def xml(self, name: str) -> etree._Element:
         """Return the root of a member's XML. Raises UnreadableError when it is not well formed or declares entities."""
@@ -67,7 +55,13 @@ def open_archive(content: bytes, label: str) -> Archive:
         raise UnreadableError("is an Office file of before 2007: save it in the present format")
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
-    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError, EOFError) as error:  # the second as above
+    except (
+        zipfile.BadZipFile,
+        NotImplementedError,
+        OSError,
+        ValueError,
+        EOFError,
+    ) as error:
         raise UnreadableError(f"is not {label}, or is damaged") from error
     members = archive.infolist()
     size = sum(member.file_size for member in members)

@@ -3,7 +3,7 @@
 It reads questions from its standard input and writes the answers to its standard output, one after the other
 (`retrieval.workers.messages`). A question is a `Question` and the bytes of the file; an answer is `{"parsed": {…}}` or
 `{"code": …, "message": …}`, and no bytes. This process itself never parses anything: it imports the parsers,
-forks, and watches the clock. It ends when its standard input does, and its fork with it.
+forks, and waits. It ends when its standard input does, and its fork with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import resource
 import select
 import signal
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,13 +67,16 @@ Parser = Callable[[bytes], Parsed]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to parse, and the most that it may take. wall_seconds: of time on the clock, for a machine that is busy."""
+    """What to parse, and the most that it may take. seconds: of computing."""
 
     kind: str
     seconds: float
-    wall_seconds: float
     memory_mb: int
     output_mb: int
+
+    @property
+    def too_slow(self) -> str:
+        return f"takes more than {self.seconds:g} seconds to be read"
 
 
 def main() -> None:
@@ -156,9 +158,8 @@ def _error(code: str, message: str) -> bytes:
 
 
 def _watch(pid: int, reader: int, problems: int, question: Question) -> bytes:
-    """Return the answer of the fork, or what became of it. Ends this process when nobody waits for the answer, and when
-    somebody else ended the fork."""
-    deadline = time.monotonic() + question.wall_seconds
+    """Return the answer of the fork, or what became of it. Ends this process, and the fork with it, when nobody waits
+    for the answer, and when somebody else ended the fork."""
     limit = question.output_mb * _MEGABYTE * _OVERHEAD + _MEGABYTE
     answer, said = bytearray(), bytearray()
     poll = select.poll()
@@ -166,14 +167,10 @@ def _watch(pid: int, reader: int, problems: int, question: Question) -> bytes:
     poll.register(reader, select.POLLIN)
     poll.register(problems, select.POLLIN)
     open_pipes = {reader, problems}
-    too_slow = too_large = False
-    while open_pipes:
-        left = deadline - time.monotonic()
-        events = dict(poll.poll(max(left, 0) * 1000)) if left > 0 else {}
-        too_slow = not events
-        too_large = len(answer) > limit
-        if too_slow or too_large or 0 in events:
-            break
+    while open_pipes and len(answer) <= limit:
+        events = dict(poll.poll())
+        if 0 in events:
+            sys.exit()
         for pipe in open_pipes & events.keys():
             piece = os.read(pipe, _PIECE_BYTES)
             if pipe == reader:
@@ -183,17 +180,14 @@ def _watch(pid: int, reader: int, problems: int, question: Question) -> bytes:
             if not piece:
                 poll.unregister(pipe)
                 open_pipes.discard(pipe)
-    nobody_waits = bool(open_pipes) and not (too_slow or too_large)
     if open_pipes:
         os.kill(pid, signal.SIGKILL)
     _, status, usage = os.wait4(pid, 0)
-    if nobody_waits:
-        sys.exit()
     ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    if too_slow or ended_by == signal.SIGXCPU:
-        return _error(TOO_SLOW, f"takes more than {question.seconds:g} seconds to be read")
-    if too_large:
+    if open_pipes:
         return _error(TOO_LARGE, f"makes more than {question.output_mb} MB of text")
+    if ended_by == signal.SIGXCPU:
+        return _error(TOO_SLOW, question.too_slow)
     if ended_by or not answer:
         if b"memory" in said or _filled(usage, question):
             return _error(TOO_MUCH_MEMORY, f"needs more than {question.memory_mb} MB of memory to be read")

@@ -130,7 +130,7 @@ def _enter(state: _State, tag: str, element: etree._Element) -> None:
     if tag in _HEADINGS:
         state.heading = _HEADINGS[tag]
     elif tag in _LISTS:
-        state.lists.append(_start(element) if tag == "ol" else None)
+        state.lists.append(_number(element, "start") if tag == "ol" else None)
     elif tag == "li":
         number = state.lists[-1] if state.lists else None
         state.bullet = "- " if number is None else f"{number}. "
@@ -156,11 +156,6 @@ def _leave(state: _State, tag: str | None) -> None:
         state.quotes -= 1
     elif tag in ("td", "th"):
         state.inline.append(" ")
-
-
-def _start(element: etree._Element) -> int:
-    start = element.get("start", "1")
-    return int(start) if start.isascii() and start.isdigit() and len(start) < 9 else 1
 
 
 def _code(element: etree._Element) -> str:
@@ -190,7 +185,8 @@ def _table(element: etree._Element) -> list[str]:
             if local_name(cell) not in ("td", "th"):
                 continue
             _take_spanning(cells, spanning)
-            text, across, down = text_of(cell), _span(cell, "colspan"), _span(cell, "rowspan")
+            text = text_of(cell)
+            across, down = (min(max(_number(cell, name), 1), _MAX_SPAN) for name in ("colspan", "rowspan"))
             for offset in range(across):
                 if down > 1:
                     spanning[len(cells)] = (down - 1, text if not offset else "")
@@ -210,6 +206,6 @@ def _take_spanning(cells: list[str], spanning: dict[int, tuple[int, str]]) -> No
         cells.append(text)
 
 
-def _span(cell: etree._Element, name: str) -> int:
-    span = cell.get(name, "1").strip()
-    return min(max(int(span), 1), _MAX_SPAN) if span.isascii() and span.isdigit() and len(span) < 9 else 1
+def _number(element: etree._Element, name: str) -> int:
+    number = element.get(name, "1").strip()
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 9 else 1

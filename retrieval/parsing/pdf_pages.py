@@ -6,6 +6,7 @@ import ctypes
 import math
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pypdfium2
@@ -61,32 +62,25 @@ def parse(content: bytes) -> Parsed:
 
 def _lines(page: pypdfium2.PdfPage) -> Iterator[Line]:
     """Yield the lines of a page in the order in which PDFium reads them."""
-    text_page = page.get_textpage()
-    try:
-        yield from _lines_of(text_page.raw)
-    finally:
-        text_page.close()
-        page.close()
-
-
-def _lines_of(text_page: Any) -> Iterator[Line]:
     characters: list[str] = []
     first = last = -1
-    for index in range(pdfium.FPDFText_CountChars(text_page)):
-        code = pdfium.FPDFText_GetUnicode(text_page, index)
-        character = chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else ""
-        if character and character in _LINE_ENDS:
-            if first >= 0:
-                yield _line(text_page, "".join(characters), first, last)
-            characters, first = [], -1
-            continue
-        if character in _SOFT_HYPHENS:
-            character = "\xad" if character else ""
-        if character and not character.isspace():
-            first, last = index if first < 0 else first, index
-        characters.append(character)
-    if first >= 0:
-        yield _line(text_page, "".join(characters), first, last)
+    with closing(page), closing(page.get_textpage()) as opened:
+        text_page = opened.raw
+        for index in range(pdfium.FPDFText_CountChars(text_page)):
+            code = pdfium.FPDFText_GetUnicode(text_page, index)
+            character = chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else ""
+            if character and character in _LINE_ENDS:
+                if first >= 0:
+                    yield _line(text_page, "".join(characters), first, last)
+                characters, first = [], -1
+                continue
+            if character in _SOFT_HYPHENS:
+                character = "\xad" if character else ""
+            if character and not character.isspace():
+                first, last = index if first < 0 else first, index
+            characters.append(character)
+        if first >= 0:
+            yield _line(text_page, "".join(characters), first, last)
 
 
 def _line(text_page: Any, text: str, first: int, last: int) -> Line:

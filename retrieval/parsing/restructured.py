@@ -11,7 +11,7 @@ from docutils.parsers.rst import Directive, directives, roles
 
 from retrieval.parsing.html_pages import body_blocks
 from retrieval.parsing.markdown_text import MarkdownText
-from retrieval.parsing.parsed import Parsed, UnreadableError
+from retrieval.parsing.parsed import Parsed
 from retrieval.parsing.text_encodings import decoded
 
 _SETTINGS = {
@@ -89,11 +89,7 @@ def parse(content: bytes) -> Parsed:
     """Return the text of a file. Its title is its first heading."""
     text = decoded(content)
     directives.directive, roles.role = _directive, _role  # the one way to catch every unknown name
-    try:
-        page = _page(text)
-    except Exception as error:  # docutils raises whatever a broken text makes it raise
-        raise UnreadableError("cannot be read as reStructuredText") from error
     document = MarkdownText()
-    document.add(*body_blocks(page))
+    document.add(*body_blocks(_page(text)))
     title = re.search(r"^#{1,6} (.+)$", document.text, re.MULTILINE)
     return document.parsed(title[1] if title else None)

@@ -14,6 +14,7 @@ from retrieval.parsing.confinement import lacking
 from retrieval.parsing.parsed import (
     EMPTY,
     TOO_LARGE,
+    TOO_SLOW,
     UNREADABLE,
     UNSUPPORTED_KIND,
     Parsed,
@@ -31,7 +32,6 @@ from schemas.settings import RetrievalSettings
 log = structlog.get_logger(__name__)
 
 _ROOT = str(Path(__file__).resolve().parents[2])
-_GRACE_SECONDS = 30.0  # the process itself ends what is too slow; this is for when it cannot
 _FAULT = {"code": UNREADABLE, "message": "cannot be read: the process that reads it ended"}
 _MEGABYTE = 1024 * 1024
 _WALL_FACTOR = 4
@@ -126,10 +126,10 @@ class DocumentReader:
     def _parsed(self, content: bytes, kind: Kind) -> Parsed:
         limits = self._limits
         size = len(content)
-        allowed = limits.seconds_for(size), limits.wall_seconds_for(size), limits.memory_mb, limits.output_mb
+        question = Question(kind.name, limits.seconds_for(size), limits.memory_mb, limits.output_mb)
         process = self._free.get()
         try:
-            answer = _answer(process, Question(kind.name, *allowed), content)
+            answer = _answer(process, question, content, limits.wall_seconds_for(size))
         finally:
             self._free.put(process)
         if "parsed" not in answer:
@@ -155,16 +155,16 @@ def _parsing_process(nice: int) -> WorkerProcess:
     )
 
 
-def _answer(process: WorkerProcess, question: Question, content: bytes) -> dict[str, Any]:
+def _answer(process: WorkerProcess, question: Question, content: bytes, wall_seconds: float) -> dict[str, Any]:
     """Return the answer. A question that ends with the process is asked once more, of a new one."""
     if process.pid is None:
         for sentence in lacking():
             log.warning(sentence)
     for _ in range(2):
         try:
-            return process.ask(asdict(question), content, seconds=question.wall_seconds + _GRACE_SECONDS)[0]
+            return process.ask(asdict(question), content, seconds=wall_seconds)[0]
         except WorkerTimeoutError:
-            break
+            return {"code": TOO_SLOW, "message": question.too_slow}
         except WorkerEndedError:
             continue
     return _FAULT

@@ -369,7 +369,7 @@ def test_nothing_is_said_of_a_file_whose_fork_somebody_else_ends():
     with open(reader), subprocess.Popen(["sleep", "infinity"]) as fork:
         fork.kill()
         with pytest.raises(SystemExit):
-            child._watch(fork.pid, reader, reader, child.Question("csv", 60, 60, 1_000_000, 1))
+            child._watch(fork.pid, reader, reader, child.Question("csv", 60, 1_000_000, 1))
 
 
 def test_a_fork_of_the_service_has_a_process_of_its_own(own_reader):
