@@ -14,6 +14,7 @@ import orjson
 from retrieval.chunking import Chunk, SplitDocument
 from retrieval.ingest.identity import chunk_id, record_id
 from retrieval.ingest.records import Record
+from retrieval.parsing.child import PARSERS
 from schemas.metadata import set_apart
 from schemas.records import Document, Metadata, Vector
 from schemas.where import And, Equals, Exists, Not, Where
@@ -60,8 +61,8 @@ class SourceDocument:
 
     `title` is a heading for the model that reads the text, unless `title_is_file_name`. `metadata` goes to every chunk,
     names that ingestion sets itself as `set_apart` has them. `hash` is the caller's hash of the content, if it has one.
-    Section ids begin with `sections`, by default with the document's id. `marks` say on which page, sheet or slide
-    lines are, and `has_own_lines` whether lines are those of the file; `warnings` are those of reading it.
+    Section ids begin with `sections`, by default with the document's id. `kind` is that of a file, or as which a text
+    is read; `marks` say on which page, sheet or slide lines are, and `warnings` are those of reading it.
 
     The document takes the place of the chunks that `replaces` selects, by default those with its id. Of a file,
     `chunking` says how it is split and `given` what was given with it: unlike a text, a file of the same `hash` is
@@ -78,7 +79,6 @@ class SourceDocument:
     title_is_file_name: bool = False
     kind: str = ""
     marks: Marks = ()
-    has_own_lines: bool = True
     warnings: Sequence[str] = ()
     replaces: Where | None = None
     chunking: str | None = None
@@ -191,7 +191,7 @@ def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
         "chunk_index": chunk.chunk_index,
         **_place_of(document.marks, chunk),
     }
-    if document.has_own_lines:
+    if document.kind not in PARSERS:  # of which lines are not those of the file
         known["start_line"] = chunk.start_line
     if document.title_is_file_name:
         known[TITLE_IS_FILE_NAME] = True

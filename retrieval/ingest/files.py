@@ -12,7 +12,7 @@ import orjson
 
 from retrieval.chunking import StructuredText, Syntax, highest_heading
 from retrieval.ingest.collection_writer import CollectionWriter
-from retrieval.ingest.drafts import KIND, SourceDocument
+from retrieval.ingest.drafts import SourceDocument
 from retrieval.ingest.identity import document_id, same_file
 from retrieval.ingest.ingestion import UNCHANGED, Ingested, first_chunk_of, is_same_file
 from retrieval.ingest.profiles import Chunking
@@ -111,7 +111,6 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
     own = {
         "source": file.source,
         "path": file.source.partition("/")[2] or file.source,
-        KIND: file.kind.name,
         CONTENT_TYPE: CODE if syntax is Syntax.CODE else DOCUMENTATION,
         **({} if read.pages is None else {"pages": read.pages}),
         **({"tags": tags} if tags else {}),
@@ -125,8 +124,8 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
         hash=file.digest,
         sections=file.source,
         title_is_file_name=not title,
+        kind=file.kind.name,
         marks=read.marks,
-        has_own_lines=not file.kind.is_isolated,
         warnings=read.warnings,
         replaces=file.where,
         chunking=chunking.label,

@@ -13,8 +13,7 @@ from typing import Any
 from lxml import etree
 
 from retrieval.parsing.html_markdown import local_name
-from retrieval.parsing.markdown_text import collapsed
-from retrieval.parsing.parsed import ENCRYPTED, TOO_LARGE, UnreadableError, told
+from retrieval.parsing.parsed import ENCRYPTED, TOO_LARGE, UnreadableError, collapsed, told
 
 MAX_MEMBERS = 20_000
 MAX_BYTES = 512 * 1024 * 1024

@@ -9,8 +9,7 @@ from lxml import etree
 
 from retrieval.parsing.archives import Archive, described, open_archive
 from retrieval.parsing.html_pages import body_blocks, characters
-from retrieval.parsing.markdown_text import MarkdownText
-from retrieval.parsing.parsed import EMPTY, ENCRYPTED, UNREADABLE, Parsed, UnreadableError
+from retrieval.parsing.parsed import EMPTY, ENCRYPTED, UNREADABLE, MarkdownText, Parsed, UnreadableError
 
 _LABEL = "an EPUB book"
 _CHAPTERS = (".xhtml", ".html", ".htm", ".xml")

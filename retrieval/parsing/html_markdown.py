@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lxml import etree
 
-from retrieval.parsing.markdown_text import collapsed, escaped, fenced, heading, table
+from retrieval.parsing.parsed import collapsed, escaped, fenced, heading, table
 
 # Never text that people read. Forms are not among them: whole pages may be in one.
 _SKIPPED_NAMES = """

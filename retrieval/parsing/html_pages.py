@@ -9,8 +9,7 @@ from typing import Any
 from lxml import etree, html
 
 from retrieval.parsing.html_markdown import SKIPPED, local_name, markdown_blocks, text_of
-from retrieval.parsing.markdown_text import MarkdownText, collapsed, heading
-from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError, told
+from retrieval.parsing.parsed import EMPTY, MarkdownText, Parsed, UnreadableError, collapsed, heading, told
 from retrieval.parsing.text_encodings import decoded
 
 _DECLARED = re.compile(

@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any
 
 from retrieval.parsing.html_pages import body_blocks
-from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, heading
-from retrieval.parsing.parsed import EMPTY, Parsed, UnreadableError, told
+from retrieval.parsing.parsed import EMPTY, MarkdownText, Parsed, UnreadableError, collapsed, escaped, heading, told
 from retrieval.parsing.text_encodings import decoded
 
 _HEADERS = ("From", "To", "Cc", "Date")

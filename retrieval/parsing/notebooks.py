@@ -6,8 +6,7 @@ import json
 import re
 from typing import Any
 
-from retrieval.parsing.markdown_text import MarkdownText, fenced
-from retrieval.parsing.parsed import Parsed, UnreadableError
+from retrieval.parsing.parsed import MarkdownText, Parsed, UnreadableError, fenced
 
 _MAX_OUTPUT_CHARACTERS = 2_000
 _TITLE = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)

@@ -6,8 +6,16 @@ from lxml import etree
 
 from retrieval.parsing.archives import Archive, described, open_archive
 from retrieval.parsing.html_markdown import local_name
-from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, heading, table
-from retrieval.parsing.parsed import ENCRYPTED, Parsed, UnreadableError
+from retrieval.parsing.parsed import (
+    ENCRYPTED,
+    MarkdownText,
+    Parsed,
+    UnreadableError,
+    collapsed,
+    escaped,
+    heading,
+    table,
+)
 
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"

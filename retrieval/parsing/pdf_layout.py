@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, heading
+from retrieval.parsing.parsed import MarkdownText, collapsed, escaped, heading
 
 _EDGE_LINES = 2  # lines at the top and at the bottom of a page that may be running ones
 _MOST_PAGES = 0.5

@@ -12,8 +12,7 @@ from typing import Any
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from retrieval.parsing.markdown_text import collapsed
-from retrieval.parsing.parsed import EMPTY, ENCRYPTED, TOO_LARGE, Parsed, UnreadableError, told
+from retrieval.parsing.parsed import EMPTY, ENCRYPTED, TOO_LARGE, Parsed, UnreadableError, collapsed, told
 from retrieval.parsing.pdf_layout import Line, Page, markdown_of
 
 MAX_PAGES = 5_000

@@ -10,8 +10,7 @@ from docutils.core import publish_parts
 from docutils.parsers.rst import Directive, directives, roles
 
 from retrieval.parsing.html_pages import body_blocks
-from retrieval.parsing.markdown_text import MarkdownText
-from retrieval.parsing.parsed import Parsed
+from retrieval.parsing.parsed import MarkdownText, Parsed
 from retrieval.parsing.text_encodings import decoded
 
 _SETTINGS = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 from lxml import etree
 
 from retrieval.parsing.archives import Archive, core_properties, open_archive, related
-from retrieval.parsing.markdown_text import MarkdownText, collapsed, escaped, heading, table
-from retrieval.parsing.parsed import Parsed
+from retrieval.parsing.parsed import MarkdownText, Parsed, collapsed, escaped, heading, table
 
 _LABEL = "a PowerPoint presentation"
 _MAIN = "ppt/presentation.xml"

@@ -46,10 +46,16 @@ def _decode(content: bytes, encoding: str) -> str:
 
 
 def _guessed(content: bytes) -> str:
-    """Decode what has no byte order mark and is not UTF-8. Only UTF-16 and UTF-32 have zeros."""
-    best = from_bytes(content[:_SAMPLE_BYTES]).best()
-    if best is None or (b"\0" in content and not best.encoding.startswith(("utf_16", "utf_32"))):
+    """Decode what has no byte order mark and is not UTF-8. With zeros it may only be UTF-16 or UTF-32, in which many
+    characters are of one alphabet."""
+    sample = content[:_SAMPLE_BYTES]
+    best = from_bytes(sample).best()
+    if best is None:
         raise UnreadableError(f"{_NOT_TEXT} in a known encoding")
+    if b"\0" in content:
+        common = sum(character in " etanio\n" for character in sample.decode(best.encoding, errors="replace"))
+        if not best.encoding.startswith(("utf_16", "utf_32")) or common * 32 <= len(sample):
+            raise UnreadableError(_NOT_TEXT)
     return content.decode(best.encoding, errors="replace")
 
 

@@ -9,8 +9,7 @@ import mammoth
 
 from retrieval.parsing.archives import core_properties, open_archive
 from retrieval.parsing.html_pages import body_blocks
-from retrieval.parsing.markdown_text import MarkdownText
-from retrieval.parsing.parsed import Parsed
+from retrieval.parsing.parsed import MarkdownText, Parsed
 
 _STYLES = """
 p[style-name='Title'] => h1:fresh

@@ -9,8 +9,7 @@ from typing import Any
 from python_calamine import CalamineError, CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
 
 from retrieval.parsing.archives import core_properties, open_archive
-from retrieval.parsing.markdown_text import MarkdownText, collapsed, heading, table
-from retrieval.parsing.parsed import ENCRYPTED, Parsed, UnreadableError
+from retrieval.parsing.parsed import ENCRYPTED, MarkdownText, Parsed, UnreadableError, collapsed, heading, table
 
 _LABEL = "an Excel workbook"
 

@@ -63,7 +63,7 @@ PAGES = ((1, {"page": 1}), (5, {"page": 2}), (7, {"page": 3}))
 
 
 def test_a_chunk_has_the_mark_that_holds_where_it_begins_and_before_the_first_none():
-    document = SourceDocument("d", "T", TEXT, {}, sections, kind="pdf", marks=PAGES, has_own_lines=False)
+    document = SourceDocument("d", "T", TEXT, {}, sections, kind="pdf", marks=PAGES)
     drafts, _ = drafts_of(document, "m")
     assert [(each.metadata["page"], each.metadata["kind"]) for each in drafts] == [(1, "pdf"), (2, "pdf"), (3, "pdf")]
     assert not any("start_line" in each.metadata for each in drafts)
