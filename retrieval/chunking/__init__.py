@@ -8,13 +8,7 @@ All of them only choose places to cut: no text is lost, and none is repeated exc
 of a section of *whole*, and the header of a table, which stands above each of its pieces.
 """
 
-from retrieval.chunking.markdown_blocks import (
-    Chunk,
-    SplitDocument,
-    StructuredText,
-    Syntax,
-    highest_heading,
-)
+from retrieval.chunking.markdown_blocks import Chunk, SplitDocument, StructuredText, Syntax, highest_heading
 from retrieval.chunking.sections import estimate_tokens, split_sections
 from retrieval.chunking.whole import split_whole
 from retrieval.chunking.windows import split_windows

@@ -10,15 +10,7 @@ from typing import NamedTuple
 from markdown_it.token import Token
 
 from retrieval.chunking.boundaries import Boundary, boundaries_of
-from retrieval.chunking.markdown_blocks import (
-    Chunk,
-    Heading,
-    Section,
-    SectionIds,
-    SplitDocument,
-    StructuredText,
-    slug,
-)
+from retrieval.chunking.markdown_blocks import Chunk, Heading, Section, SectionIds, SplitDocument, StructuredText, slug
 from retrieval.chunking.tables import TableHeaders
 from retrieval.chunking.tokens import MIN_MAX_TOKENS, MeasuredText, TokenCounter
 

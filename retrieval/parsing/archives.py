@@ -28,10 +28,6 @@ class Archive:
     file: zipfile.ZipFile
     label: str
 
-    @property
-    def names(self) -> list[str]:
-        return self.file.namelist()
-
     def has(self, name: str) -> bool:
         return name in self.file.NameToInfo
 
@@ -54,13 +50,7 @@ def open_archive(content: bytes, label: str) -> Archive:
         raise UnreadableError("is an Office file of before 2007: save it in the present format")
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
-    except (
-        zipfile.BadZipFile,
-        NotImplementedError,
-        OSError,
-        ValueError,
-        EOFError,
-    ) as error:
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError, EOFError) as error:
         raise UnreadableError(f"is not {label}, or is damaged") from error
     members = archive.infolist()
     size = sum(member.file_size for member in members)

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrieval.parsing.confinement import ConfinementError, confine
+from retrieval.parsing.confinement import confine
 from retrieval.parsing.parsed import (
     EMPTY,
     TOO_LARGE,
@@ -93,9 +93,8 @@ def _answer(question: Question, content: bytes) -> bytes:
     try:
         parser = _parser(question.kind)
     except ImportError:
-        return _error(
-            UNSUPPORTED_KIND, f"{question.kind} files need the extra 'formats': pip install 'rag-wrapper[formats]'"
-        )
+        needed = f"{question.kind} files need the extra 'formats': pip install 'rag-wrapper[formats]'"
+        return _error(UNSUPPORTED_KIND, needed)
     reader, writer = os.pipe()
     problems, problems_writer = os.pipe()
     pid = os.fork()
@@ -128,8 +127,6 @@ def _parse(parser: Parser, question: Question, content: bytes, writer: int) -> N
         answer = _spelt(parser(content), question.output_mb)
     except UnreadableError as error:
         answer = _error(error.code, error.message)
-    except ConfinementError as error:
-        answer = _error(UNREADABLE, f"cannot be read: {error}")
     except MemoryError:
         answer = _error(TOO_MUCH_MEMORY, f"needs more than {question.memory_mb} MB of memory to be read")
     except Exception:  # whatever a parser raises for a broken file

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from retrieval.parsing.parsed import UnreadableError
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_GET_NO_NEW_PRIVS = 39
@@ -52,10 +54,6 @@ _REFUSED_EVENTS = """
 _REFUSED = tuple(_REFUSED_EVENTS.split())
 
 
-class ConfinementError(Exception):
-    """The kernel took a limit or a filter not, although it has such."""
-
-
 def lacking(machine: str = platform.machine()) -> list[str]:
     """Return in sentences what the kernel of this machine has not, by which `confine` would confine a process. Nothing
     is changed."""
@@ -73,7 +71,7 @@ def lacking(machine: str = platform.machine()) -> list[str]:
 
 def confine(seconds: float, memory_mb: int, machine: str = platform.machine()) -> None:
     """Confine this process for good, as far as nothing is `lacking`. Beyond `seconds` of computing the kernel kills it;
-    memory that is not to be had is a MemoryError. Raises ConfinementError when the kernel does not do it."""
+    memory that is not to be had is a MemoryError. Raises UnreadableError when the kernel does not do it."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # Where both limits of the processor time are equal, the end comes by a signal that others send, too.
@@ -99,7 +97,9 @@ def confine(seconds: float, memory_mb: int, machine: str = platform.machine()) -
 
 def _check(done: int) -> None:
     if done != 0:
-        raise ConfinementError(f"the process that reads it cannot be confined: {os.strerror(ctypes.get_errno())}")
+        raise UnreadableError(
+            f"cannot be read: the process that reads it cannot be confined: {os.strerror(ctypes.get_errno())}"
+        )
 
 
 class _Instruction(ctypes.Structure):

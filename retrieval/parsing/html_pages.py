@@ -22,7 +22,12 @@ _BOILERPLATE_TAGS = frozenset(("nav", "aside", "footer", "dialog"))
 _BOILERPLATE_ROLES = frozenset(
     ("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "alertdialog")
 )
-_HIDING = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
+_HIDDEN = etree.XPath(
+    ".//*[not(self::body)][@hidden or @aria-hidden='true' or self::input[@type='hidden']"
+    " or re:test(@style, 'display\\s*:\\s*none|visibility\\s*:\\s*hidden', 'i')"
+    " or self::a[not(*)][starts-with(@href, '#') and contains('¶#§🔗⚓', normalize-space())]]",
+    namespaces={"re": "http://exslt.org/regular-expressions"},
+)
 _CONSENT = re.compile(r"(?:^|[\s_-])(?:cookies?|consent|gdpr)(?:$|[\s_-])", re.I)
 _CONSENT_CHARACTERS = 2_000
 _MENU = re.compile(
@@ -32,7 +37,6 @@ _MENU = re.compile(
 )
 _LINKS_OF_A_MENU = 0.5  # share of its characters
 _SHARE_OF_MAIN = 0.5  # of a page's characters, from which its main element is all that counts
-_PERMALINKS = ("¶", "#", "§", "🔗", "⚓")
 
 
 def parse(content: bytes) -> Parsed:
@@ -93,23 +97,9 @@ def body_blocks(page: str) -> list[str]:
 
 def strip_hidden(root: etree._Element) -> None:
     """Remove what nobody sees: scripts, hidden elements, and the links of headings to themselves."""
-    for element in list(root.iter("*")):
-        if element is root or element.getparent() is None:
-            continue
-        tag = local_name(element)
-        hidden = (
-            element.get("hidden") is not None
-            or element.get("aria-hidden") == "true"
-            or _HIDING.search(element.get("style") or "")
-            or (tag == "input" and element.get("type") == "hidden")
-            or (
-                tag == "a"
-                and (element.text or "").strip() in _PERMALINKS
-                and not len(element)
-                and element.get("href", "").startswith("#")
-            )
-        )
-        if tag != "body" and (tag in SKIPPED - {"head", "title"} or hidden):
+    etree.strip_elements(root, *(SKIPPED - {"head", "title"}), with_tail=False)
+    for element in _HIDDEN(root):
+        if element.getparent() is not None:
             element.drop_tree()
 
 
@@ -121,9 +111,7 @@ def _metadata(root: etree._Element) -> dict[str, Any]:
 
 def _strip_boilerplate(body: etree._Element) -> None:
     for element in list(body.iter("*")):
-        if element is body or element.getparent() is None or local_name(element) is None:
-            continue
-        if _is_boilerplate(element):
+        if element is not body and element.getparent() is not None and _is_boilerplate(element):
             for title in element.iter("h1"):  # a page's header often holds the only title
                 if sum(1 for _ in body.iter("h1")) == 1 and local_name(element) == "header":
                     element.addprevious(title)
@@ -156,12 +144,9 @@ def _links(element: etree._Element) -> float:
 
 def _main(body: etree._Element) -> etree._Element:
     """Return the element of the main content when it has most of the page's text, else the whole body."""
-    candidates = [
-        each for each in body.iter("main", "article", "div") if each.tag != "div" or each.get("role") == "main"
-    ]
     whole = len(text_of(body))
-    for tag in ("main", "div", "article"):
-        found = [each for each in candidates if each.tag == tag]
+    for path in (".//main", ".//div[@role='main']", ".//article"):
+        found = body.findall(path)
         if len(found) == 1 and len(text_of(found[0])) >= _SHARE_OF_MAIN * whole:
             return found[0]
     return body

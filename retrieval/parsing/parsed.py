@@ -62,11 +62,7 @@ class Parsed:
 
 def told(author: str = "", tags: Any = (), language: str = "") -> dict[str, Any]:
     """Return as metadata what a file says of itself."""
-    found = {
-        "author": collapsed(author),
-        "tags": tags_of(tags)[:_MOST_TAGS],
-        "language": language_of(language),
-    }
+    found = {"author": collapsed(author), "tags": tags_of(tags)[:_MOST_TAGS], "language": language_of(language)}
     return {name: value for name, value in found.items() if value}
 
 

@@ -22,7 +22,7 @@ def parse(content: bytes) -> Parsed:
     """Return a document's text. Pictures are left out, macros are never looked at."""
     archive = open_archive(content, "a Word document")
     title, metadata = core_properties(archive)
-    for name in archive.names:
+    for name in archive.file.namelist():
         if name.endswith((".xml", ".rels")):
             archive.xml(name)  # refuses entities before a parser that would expand them reads the archive
     page = mammoth.convert_to_html(

@@ -1,13 +1,6 @@
 """Reading the files of documents: which kinds there are, and the text of each, read in a process with limits."""
 
-from retrieval.parsing.parsed import (
-    EMPTY,
-    TOO_LARGE,
-    UNREADABLE,
-    UNSUPPORTED_KIND,
-    Parsed,
-    UnreadableError,
-)
+from retrieval.parsing.parsed import EMPTY, TOO_LARGE, UNREADABLE, UNSUPPORTED_KIND, Parsed, UnreadableError
 from retrieval.reading.kinds import KINDS, Kind, kind_named, kind_of, kind_of_file
 from retrieval.reading.reader import DocumentReader, ReadingLimits
 
