@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,7 +95,7 @@ def documentation(embedding: EmbeddingProvider) -> TextCollection:
     found = walk(DOCUMENTATION)
     chunking = chunking_of(RetrievalSettings(), embedding)
     drafts: list[Draft] = []
-    with DocumentReader() as reader:
+    with closing(DocumentReader()) as reader:
         for each in found.files:
             file = GivenFile(f"{found.folder}/{each.path_below}", each.path, each.kind)
             drafts += drafts_of(source_document(file, reader=reader, chunking=chunking), embedding.model)[0]

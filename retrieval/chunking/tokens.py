@@ -13,10 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from providers.embeddings.base import EmbeddingProvider, SupportsTokens, TokenCounts
 from schemas.errors import ConfigurationError
@@ -122,50 +119,36 @@ class Cl100k(SupportsTokens):
     """
 
     def count_tokens(self, text: str) -> int:
-        encoding, _, counts = _loaded()
+        encoding, counts = _loaded()
         known = counts.find(text)
         return counts.keep(text, len(encoding.encode_to_numpy(text))) if known is None else known
 
     def token_starts(self, text: str) -> list[int]:
         """Return the character in which each token starts; a character outside ASCII may have several."""
-        encoding, lengths_bytes, _ = _loaded()
-        lengths = lengths_bytes[encoding.encode_to_numpy(text)]
-        begins_character = np.frombuffer(text.encode(), np.uint8) & 0xC0 != 0x80
-        character_of_byte = np.cumsum(begins_character) - 1
-        starts: list[int] = character_of_byte[np.cumsum(lengths) - lengths].tolist()
-        return starts
-
-
-class _Loaded(NamedTuple):
-    encoding: Encoding
-    lengths_bytes: NDArray[np.int64]  # by token
-    counts: TokenCounts
+        encoding, _ = _loaded()
+        return encoding.decode_with_offsets(encoding.encode_ordinary(text))[1]
 
 
 _LOADING = Lock()
 """Threads that begin together wait for one reading: each would take as much time and memory."""
 
 
-def _loaded() -> _Loaded:
+def _loaded() -> tuple[Encoding, TokenCounts]:
     with _LOADING:
         return _load()
 
 
 @cache
-def _load() -> _Loaded:
+def _load() -> tuple[Encoding, TokenCounts]:
     import tiktoken
 
     ranks = read_ranks(files("retrieval.chunking").joinpath(RANKS_FILE).read_bytes())
-    lengths_bytes = np.fromiter(map(len, ranks), np.int64, len(ranks))
     encoding = tiktoken.Encoding("cl100k_base", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={})
-    return _Loaded(encoding, lengths_bytes, TokenCounts())
+    return encoding, TokenCounts()
 
 
 def read_ranks(data: bytes) -> dict[bytes, int]:
-    """Return the rank of each token, ascending.
-
-    Raises ConfigurationError unless `data` is, byte for byte, what OpenAI publishes.
-    """
+    """Return the rank of each token. Raises ConfigurationError unless `data` is exactly what OpenAI publishes."""
     if hashlib.sha256(data).hexdigest() != RANKS_SHA256:
         raise ConfigurationError(
             f"The token ranks in {RANKS_FILE} are damaged (sha256 differs); install rag-wrapper again",

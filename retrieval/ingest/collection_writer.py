@@ -78,11 +78,8 @@ class CollectionWriter:
         self._collection_id = collection_id
         self._create_by = create
         self._has_embedded = False
+        self.collection: CollectionInfo | None = None  # while it does not exist
         self._open()
-
-    def collection(self) -> CollectionInfo | None:
-        """Return the description of the collection, None while it does not exist."""
-        return self._info
 
     def following(self, work: Callable[[], _T]) -> _T:
         """Return the outcome of `work`, which reads documents, or embeds texts and writes them. Where the collection is
@@ -101,7 +98,7 @@ class CollectionWriter:
     def documents(self, where: Where) -> Iterator[Document]:
         """Yield the documents that match, read page by page as they are consumed. Raises ReembeddedMeanwhileError where
         there is no next page, because the documents stand in another order than before."""
-        if self._info is None:
+        if self.collection is None:
             return
         try:
             yield from self._reads.all_documents(self.name, where)
@@ -111,7 +108,7 @@ class CollectionWriter:
             raise
 
     def stored_by_id(self, ids: Sequence[str]) -> Stored:
-        if self._info is None:
+        if self.collection is None:
             return {}
         return {document.id: document for document in self._reads.documents_by_id(self.name, ids)}
 
@@ -143,7 +140,7 @@ class CollectionWriter:
         With `unless` instead, raises AlreadyThereError and stores nothing when a document matches it. Returns False
         while vector queries do not see all of it yet.
         """
-        if self._info is None:
+        if self.collection is None:
             self._described_as(self._create_by(self._create))
         batch = DocumentBatch(
             [draft.id for draft in drafts],
@@ -157,7 +154,7 @@ class CollectionWriter:
 
     @acting_still()
     def delete(self, where: Where) -> None:
-        if self._info is not None:
+        if self.collection is not None:
             self._writes.delete_documents(self.name, where=where)
 
     def _known_vectors(self, texts: set[str], stored: Stored) -> dict[str, Vector]:
@@ -180,7 +177,7 @@ class CollectionWriter:
             vectors = self._embed_texts(self.embedding, texts)
         self.embedded += len(texts)
         self._has_embedded = True
-        dimension = self._info.dimension if self._info else None
+        dimension = self.collection.dimension if self.collection else None
         if dimension not in (None, vectors.shape[1]):
             raise ConflictError(
                 f"Collection '{self.name}' holds embeddings of {dimension} dimensions, "
@@ -212,14 +209,14 @@ class CollectionWriter:
     def _described_as(self, info: CollectionInfo | None) -> None:
         """Store from now on what is embedded as this description says, and take vectors from there, as long as it is
         true."""
-        self._info = info
+        self.collection = info
         if info is not None and isinstance(self._provider, PinsEmbeddings):
             self._provider = self._provider.embedded_as(self.name, info)
             self._reads = _able(self._provider, SupportsMetadataFiltering)
             self._writes = _able(self._provider, SupportsEmbeddings)
 
     def _recorded_model(self) -> str | None:
-        return recorded_model(self._info.metadata) if self._info else None
+        return recorded_model(self.collection.metadata) if self.collection else None
 
     def _find(self) -> CollectionInfo | None:
         try:

@@ -280,7 +280,7 @@ class _FileWork:
             # Taken back meanwhile, and what was stored by then is deleted already.
             writer.delete(given.where)
             raise StoppedError
-        info = writer.collection()
+        info = writer.collection
         if info is not None and done.chunks:
             self.of.originals.keep(path, info.id or info.name, document_id(given.source), given.digest)
         status = UNCHANGED if done.status == STORED_ALREADY else DONE

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
-from collections.abc import Iterator
-from datetime import date, datetime, time
-from typing import Any
 
+import orjson
 import yaml
 
 from retrieval.parsing.parsed import Parsed, language_of, tags_of
@@ -16,11 +13,8 @@ from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
 
 MAX_CHARACTERS = 32_768
-_MAX_VALUES = 2_000
-_MAX_DEPTH = 8
 _YAML = re.compile(r"\A---[ \t]*\r?\n(?=[\w\"'-]+[ \t]*:)((?:.*\n)*?)(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _TOML = re.compile(r"\A\+\+\+[ \t]*\r?\n((?:.*\n)*?)\+\+\+[ \t]*(?:\r?\n|\Z)")
-_LARGEST_INTEGER = 2**63 - 1
 
 
 def split_front_matter(text: str) -> Parsed:
@@ -35,12 +29,15 @@ def split_front_matter(text: str) -> Parsed:
     if found is None:
         return Parsed(text)
     try:
-        read = yaml.safe_load(found[1]) if start.startswith("-") else tomllib.loads(found[1].replace("\r\n", "\n"))
-        metadata = _plain(read, iter(range(_MAX_VALUES)), _MAX_DEPTH)
+        if start.startswith("-"):
+            read = yaml.load(found[1], _YamlLoader)
+        else:
+            read = tomllib.loads(found[1].replace("\r\n", "\n"))
+        metadata = orjson.loads(orjson.dumps(read, default=list, option=orjson.OPT_NON_STR_KEYS))
         if not isinstance(metadata, dict):
             return Parsed(text)
         check_metadata(metadata)
-    except (yaml.YAMLError, ValueError, RecursionError, InvalidInputError):
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError, InvalidInputError):
         return Parsed(text, warnings=["The front matter cannot be read: it stays part of the text"])
     title = metadata.pop("title", None)
     if "tags" in metadata:
@@ -55,21 +52,10 @@ def split_front_matter(text: str) -> Parsed:
     )
 
 
-def _plain(value: Any, budget: Iterator[int], depth: int) -> Any:
-    """Return a value of JSON. Raises ValueError for too many values (YAML can name one part many times) or levels."""
-    if next(budget, None) is None or depth < 0:
-        raise ValueError("too much")
-    match value:
-        case dict():
-            return {str(name): _plain(inner, budget, depth - 1) for name, inner in value.items()}
-        case list() | tuple() | set():
-            return [_plain(inner, budget, depth - 1) for inner in value]
-        case bool() | str() | None:
-            return value
-        case int():
-            return value if abs(value) <= _LARGEST_INTEGER else str(value)
-        case float():
-            return value if math.isfinite(value) else None
-        case datetime() | date() | time():
-            return value.isoformat()
-    return None
+class _YamlLoader(yaml.SafeLoader):
+    """Reads YAML without aliases, by which a short text can name one part a million times."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not read")
+        return super().compose_node(parent, index)

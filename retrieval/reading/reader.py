@@ -103,12 +103,6 @@ class DocumentReader:
         for each in self._processes:
             each.rest()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _bytes(self, content: bytes | Path) -> bytes:
         limit = self._limits.input_mb * _MEGABYTE
         if isinstance(content, Path):

@@ -1,5 +1,6 @@
 """Store the files of a folder as the service does, without one."""
 
+from contextlib import closing
 from types import SimpleNamespace
 
 from retrieval.ingest.collection_writer import CollectionWriter
@@ -19,7 +20,7 @@ def store_folder(path, provider, embedding, *, collection="docs"):
     chunking = chunking_of(RetrievalSettings(), embedding)
     writer = CollectionWriter(provider, collection, lambda info: embedding)
     report = SimpleNamespace(chunks=0, created=0, updated=0, unchanged=0, errors=[])
-    with DocumentReader() as reader:
+    with closing(DocumentReader()) as reader:
         for each in found.files:
             source = f"{found.folder}/{each.path_below}"
             file = GivenFile(source, each.path, each.kind)

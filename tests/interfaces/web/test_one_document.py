@@ -3,6 +3,7 @@
 import hashlib
 import json
 import uuid
+from contextlib import closing
 
 import pytest
 
@@ -186,7 +187,7 @@ def test_a_client_a_program_and_a_file_make_the_same_chunks(app_of_models, colle
     layers.pipeline.ingest([RuleDocument("guide.md", LONG_GUIDE, RULES)], collection=names[1])
     embedding = layers.connections.open("default", "embedding")
     writer = CollectionWriter(layers.connections.open("local", "rag"), names[2], lambda info: embedding)
-    with DocumentReader() as reader:
+    with closing(DocumentReader()) as reader:
         file = GivenFile("guide.md", LONG_GUIDE.encode(), kind_of("guide.md"))
         done = ingest_file(
             writer, file, reader=reader, chunking=chunking_of(RetrievalSettings(), embedding, profile="whole")

@@ -1,5 +1,6 @@
 """What the work on jobs makes of their files."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -344,7 +345,7 @@ def test_a_name_is_the_same_in_each_spelling(parts, monkeypatch, earlier):
         writer = parts.texts.writer(parts.collection)
         given = GivenFile(decomposed, b"# Cereal\n\nOf oats.", kind_named("markdown"))
         chunking = chunking_of(RetrievalSettings(), parts.texts.embedding())
-        with DocumentReader() as reader:
+        with closing(DocumentReader()) as reader:
             ingest_file(writer, given, reader=reader, chunking=chunking)
     assert set(listed(parts)) == {decomposed}
     assert parts.ingest((composed, "# Cereal\n\nOf rye.")).files[0].status == "done"

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ LIMITS = ReadingLimits(seconds=20, memory_mb=512, output_mb=2)
 
 @pytest.fixture(scope="module")
 def reader():
-    with DocumentReader(LIMITS) as reader:
+    with closing(DocumentReader(LIMITS)) as reader:
         yield reader
 
 
@@ -100,7 +101,7 @@ def test_what_needs_too_much_memory_is_ended(kind):
         "xlsx": lambda: changed(made.xlsx_file(), {"xl/worksheets/sheet1.xml": sheet}),
         "pdf": hostile.endless_pdf,
     }.get(kind, lambda: hostile.long_text(kind))()
-    with DocumentReader(ReadingLimits(seconds=20, memory_mb=256)) as reader:
+    with closing(DocumentReader(ReadingLimits(seconds=20, memory_mb=256))) as reader:
         assert refusal(reader, content, kind)[0] == "too_much_memory"
 
 
@@ -154,9 +155,9 @@ def test_what_is_too_much_is_refused(reader):
 @pytest.mark.slow
 def test_a_file_larger_than_allowed_is_too_large_and_one_that_takes_too_long_ended():
     slow = b"*a* **b** ``c``\n\n" * 50_000  # docutils takes minutes
-    with DocumentReader(ReadingLimits(seconds=1, seconds_per_mb=0)) as reader:
+    with closing(DocumentReader(ReadingLimits(seconds=1, seconds_per_mb=0))) as reader:
         assert refusal(reader, slow, "rst")[0] == "too_slow"
-    with DocumentReader(ReadingLimits(input_mb=1)) as reader:
+    with closing(DocumentReader(ReadingLimits(input_mb=1))) as reader:
         assert refusal(reader, b"x" * (1024 * 1024 + 1), "text")[0] == "too_large"
 
 
@@ -322,7 +323,7 @@ def test_a_kernel_that_takes_no_filter_is_told_of_and_the_other_limits_hold():
 
 @pytest.fixture
 def own_reader():
-    with DocumentReader() as own_reader:
+    with closing(DocumentReader()) as own_reader:
         yield own_reader
 
 
@@ -387,7 +388,7 @@ def test_without_the_extra_other_kinds_are_read(tmp_path, monkeypatch):
     for name in ("lxml", "pypdfium2", "mammoth", "python_calamine", "docutils"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('not installed')")
     monkeypatch.setattr("retrieval.reading.reader._ROOT", f"{tmp_path}:{PROJECT}")
-    with DocumentReader(ReadingLimits()) as own_reader:
+    with closing(DocumentReader(ReadingLimits())) as own_reader:
         for kind, (name, content) in made.samples().items():
             if kind_named(kind).is_isolated and kind not in ("ipynb", "csv", "tsv"):
                 with pytest.raises(UnreadableError, match=r"rag-wrapper\[formats\]") as caught:

@@ -1,5 +1,6 @@
 """What reading makes of a file of each kind: headings, tables, marks, titles and metadata."""
 
+from contextlib import closing
 from functools import partial
 from io import BytesIO
 
@@ -19,7 +20,7 @@ WITH_TABLE = ("html", "docx", "pptx", "odt", "xlsx", "ods", "epub", "ipynb", "mb
 @pytest.fixture(scope="module")
 def read():
     """A function that reads a sample, or the bytes given, as a file of a kind."""
-    with DocumentReader() as reader:
+    with closing(DocumentReader()) as reader:
 
         def read(kind, content=None):
             name, sample = SAMPLES[kind]

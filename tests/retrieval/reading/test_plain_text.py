@@ -1,5 +1,7 @@
 """Text files of any common encoding, and Markdown with front matter."""
 
+from contextlib import closing
+
 import pytest
 
 from retrieval.reading import DocumentReader, UnreadableError, kind_named
@@ -14,7 +16,7 @@ KOREAN = "나랏말싸미 듕귁에 달아 문자와로 서르 사맛디 아니�
 
 @pytest.fixture
 def reader():
-    with DocumentReader() as reader:
+    with closing(DocumentReader()) as reader:
         yield reader
 
 
