@@ -187,8 +187,7 @@ class _Splitter:
         first = self._document.ink(start, end)
         if first is None:  # indentation longer than a chunk
             return
-        chunk = self._document.chunk(len(self._chunks), section, first, end, self._above(first, header))
-        self._chunks.append(chunk)
+        self._chunks.append(self._document.chunk(len(self._chunks), section, first, end, self._above(first, header)))
 
 
 def _sections(headings: list[Heading], lowest: int) -> dict[int, Section]:

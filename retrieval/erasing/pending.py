@@ -40,22 +40,19 @@ class PendingErasures:
             return
         # Not as it is: files are searched for words of the texts, which ids and names may have too.
         content = orjson.dumps(list(erasures), default=_spelt).hex().encode()
+        incomplete = self._file.with_suffix(".tmp")
         try:
-            self._write(content)
+            descriptor = os.open(incomplete, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as opened:
+                opened.write(content)
+                opened.flush()
+                os.fsync(descriptor)
+            os.replace(incomplete, self._file)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DiskFloorError("The disk is full: what is to be erased could not be written down") from None
             reason = os.strerror(error.errno or 0)
             raise UnavailableError(f"What is to be erased could not be written down: {reason}") from error
-
-    def _write(self, content: bytes) -> None:
-        incomplete = self._file.with_suffix(".tmp")
-        descriptor = os.open(incomplete, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(content)
-            opened.flush()
-            os.fsync(descriptor)
-        os.replace(incomplete, self._file)
 
 
 def _spelt(value: frozenset[str] | bytes) -> list[str] | str:

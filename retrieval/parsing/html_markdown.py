@@ -6,7 +6,9 @@ The tree is walked by its events, so depth costs nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from typing import Any
 
 from lxml import etree
 
@@ -27,6 +29,7 @@ _BLOCKS = frozenset(_BLOCK_NAMES.split())
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _BLOCKS_IN_TITLES = frozenset((*_HEADINGS, *_LISTS, "li", "blockquote"))  # other blocks do not end a heading
 _BLOCKS_IN_CELLS = frozenset((*_HEADINGS, "table", "pre", "ul", "ol", "dl", "blockquote"))
+_AROUND = dict.fromkeys((*_BLOCKS, *_BLOCKS_IN_CELLS, "li", "br"), (" ", " "))
 _LANGUAGE = re.compile(r"(?<![\w-])(?:language-|lang-|highlight-|sourceCode |code )(?!literal)([A-Za-z0-9+#]{1,20})")
 _MAX_SPAN = 50
 _INDENT = "    "
@@ -104,20 +107,22 @@ def local_name(element: etree._Element) -> str | None:
     return element.tag.rpartition("}")[2].lower()
 
 
-def text_of(element: etree._Element) -> str:
-    """Return the words below an element on one line, those of different blocks apart."""
+def text_of(
+    element: etree._Element, skipped: Set[str] = SKIPPED, around: Mapping[Any, tuple[str, str]] = _AROUND
+) -> str:
+    """Return the words below an element on one line, without elements that are `skipped`. Before and after others
+    stands what `around` has for them: in HTML, words of different blocks are apart."""
     parts: list[str] = []
     walk = etree.iterwalk(element, events=("start", "end"))
     for event, each in walk:
         tag = local_name(each)
-        apart = tag is None or tag in _BLOCKS or tag in _BLOCKS_IN_CELLS or tag in ("li", "br")
-        if event == "start":
-            if tag is None or tag in SKIPPED:
-                walk.skip_subtree()
-            else:
-                parts += [" " if apart else "", _shown(each, tag), each.text or ""]
-        elif each is not element:
-            parts += [" " if apart else "", each.tail or ""]
+        before, after = around.get(tag, ("", ""))
+        if event == "end":
+            parts += [after, "" if each is element else each.tail or ""]
+        elif tag is None or tag in skipped:
+            walk.skip_subtree()
+        else:
+            parts += [before, _shown(each, tag), each.text or ""]
     return collapsed("".join(parts))
 
 

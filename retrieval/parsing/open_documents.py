@@ -5,7 +5,7 @@ from __future__ import annotations
 from lxml import etree
 
 from retrieval.parsing.archives import Archive, described, open_archive
-from retrieval.parsing.html_markdown import local_name
+from retrieval.parsing.html_markdown import local_name, text_of
 from retrieval.parsing.parsed import (
     ENCRYPTED,
     MarkdownText,
@@ -24,6 +24,7 @@ _SKIPPED_NAMES = """
     tracked-changes annotation sequence-decls table-of-content alphabetical-index forms note-citation
 """
 _SKIPPED = frozenset(_SKIPPED_NAMES.split())
+_AROUND = {**dict.fromkeys(("s", "tab", "line-break"), (" ", "")), "note": (" [", "]")}
 _MAX_REPEATED = 50
 _MAX_LEVEL = 8
 
@@ -114,17 +115,4 @@ def _rows(element: etree._Element) -> list[list[str]]:
 
 def _words(element: etree._Element) -> str:
     """Return the words of a paragraph, its footnotes in brackets; spaces and line breaks are elements here."""
-    parts: list[str] = []
-    walk = etree.iterwalk(element, events=("start", "end"))
-    for event, each in walk:
-        name = local_name(each)
-        if event == "start":
-            if name is None or name in _SKIPPED:
-                walk.skip_subtree()
-                continue
-            parts += [" " if name in ("s", "tab", "line-break") else " [" if name == "note" else "", each.text or ""]
-        else:
-            parts.append("]" if name == "note" else "")
-            if each is not element:
-                parts.append(each.tail or "")
-    return collapsed("".join(parts))
+    return text_of(element, _SKIPPED, _AROUND)

@@ -147,12 +147,6 @@ class MarkdownText:
     def text(self) -> str:
         return "\n\n".join(self._blocks) + "\n" if self._blocks else ""
 
-    def parsed(
-        self,
-        title: str | None = None,
-        metadata: dict[str, Any] | None = None,
-        *,
-        pages: int | None = None,
-        warnings: list[str] | None = None,
-    ) -> Parsed:
-        return Parsed(self.text, title, metadata or {}, self.marks, pages, warnings or [])
+    def parsed(self, title: str | None = None, metadata: dict[str, Any] | None = None, **more: Any) -> Parsed:
+        """Return the whole; `more` are `pages` and `warnings`."""
+        return Parsed(self.text, title, metadata or {}, self.marks, **more)

@@ -9,13 +9,11 @@ from charset_normalizer import from_bytes
 
 from retrieval.parsing.parsed import UnreadableError
 
-_BYTE_ORDER_MARKS = (  # UTF-32's begin with UTF-16's
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
+_BYTE_ORDER_MARKS = {  # UTF-32's begin with UTF-16's
+    "utf-8-sig": (codecs.BOM_UTF8,),
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
 _SAMPLE_BYTES = 65_536
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _MOST_CONTROLS = 0.005  # share of a text's characters
@@ -27,22 +25,19 @@ def decoded(content: bytes) -> str:
 
     A byte order mark decides, then UTF-8, then what the bytes look like. Raises UnreadableError for what is no text.
     """
-    for mark, encoding in _BYTE_ORDER_MARKS:
-        if content.startswith(mark):
-            return _checked(_decode(content[len(mark) :], encoding))
+    for encoding, marks in _BYTE_ORDER_MARKS.items():
+        if content.startswith(marks):
+            try:
+                return _checked(content.decode(encoding))
+            except UnicodeDecodeError as error:
+                named = encoding.removesuffix("-sig").upper()
+                raise UnreadableError(f"is not {named}: byte {error.start} is wrong") from error
     try:
         if b"\0" not in content:
             return _checked(content.decode("utf-8"))
     except UnicodeDecodeError:
         pass
     return _checked(_guessed(content))
-
-
-def _decode(content: bytes, encoding: str) -> str:
-    try:
-        return content.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise UnreadableError(f"is not {encoding.upper()}: byte {error.start} is wrong") from error
 
 
 def _guessed(content: bytes) -> str:

@@ -71,7 +71,17 @@ class DocumentReader:
 
     def __init__(self, limits: ReadingLimits = ReadingLimits(), *, nice: int = 0, processes: int = 1) -> None:
         self._limits = limits
-        self._processes = [_parsing_process(nice) for _ in range(processes)]
+        self._processes = [
+            WorkerProcess(
+                "The process that reads files",
+                ["-P", "-m", "retrieval.parsing.child", "--nice", str(nice)],
+                # Nothing of this process's environment is passed on: it may hold keys.
+                env={"PYTHONPATH": _ROOT, "PYTHONUTF8": "1"},
+                cwd="/",
+                is_apart=True,
+            )
+            for _ in range(processes)
+        ]
         self._free: LifoQueue[WorkerProcess] = LifoQueue()  # so that no more are started than are needed
         for each in reversed(self._processes):
             self._free.put(each)
@@ -135,18 +145,6 @@ class DocumentReader:
             document.metadata = {}
             document.warnings.append("What the file says of itself is too much to be kept")
         return document
-
-
-def _parsing_process(nice: int) -> WorkerProcess:
-    """Return a process that parses, to whose niceness `nice` is added."""
-    return WorkerProcess(
-        "The process that reads files",
-        ["-P", "-m", "retrieval.parsing.child", "--nice", str(nice)],
-        # Nothing of this process's environment is passed on: it may hold keys.
-        env={"PYTHONPATH": _ROOT, "PYTHONUTF8": "1"},
-        cwd="/",
-        is_apart=True,
-    )
 
 
 def _answer(process: WorkerProcess, question: Question, content: bytes, wall_seconds: float) -> dict[str, Any]:
