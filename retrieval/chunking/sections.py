@@ -72,11 +72,7 @@ def _levels(document: StructuredText) -> list[Cuts]:
 
 def estimate_tokens(text: str) -> int:
     """Estimate the WordPiece tokens of a text without a vocabulary, erring upwards on prose and code."""
-    return sum(_atom_tokens(atom) for atom in _ATOM.findall(text))
-
-
-def _atom_tokens(atom: str) -> int:
-    return 1 + (len(atom) - 1) // (2 if atom[0].isdigit() else 5)
+    return sum(1 + (len(atom) - 1) // (2 if atom[0].isdigit() else 5) for atom in _ATOM.findall(text))
 
 
 class _Room:

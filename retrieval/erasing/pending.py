@@ -39,7 +39,10 @@ class PendingErasures:
             self._file.unlink(missing_ok=True)
             return
         # Not as it is: files are searched for words of the texts, which ids and names may have too.
-        content = orjson.dumps(list(erasures), default=_spelt).hex().encode()
+        told = orjson.dumps(
+            list(erasures), default=lambda each: each.hex() if isinstance(each, bytes) else sorted(each)
+        )
+        content = told.hex().encode()
         incomplete = self._file.with_suffix(".tmp")
         try:
             descriptor = os.open(incomplete, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -53,10 +56,6 @@ class PendingErasures:
                 raise DiskFloorError("The disk is full: what is to be erased could not be written down") from None
             reason = os.strerror(error.errno or 0)
             raise UnavailableError(f"What is to be erased could not be written down: {reason}") from error
-
-
-def _spelt(value: frozenset[str] | bytes) -> list[str] | str:
-    return value.hex() if isinstance(value, bytes) else sorted(value)
 
 
 def _matched(target: dict[str, Any], probes: Sequence[str], **told: Any) -> Matched:

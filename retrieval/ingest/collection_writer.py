@@ -200,7 +200,10 @@ class CollectionWriter:
         return info
 
     def _open(self) -> None:
-        info = self._find()
+        try:
+            info = self._provider.collection(self.name)
+        except CollectionNotFoundError:
+            info = None
         if self._collection_id is not None and (info is None or info.id != self._collection_id):
             raise CollectionNotFoundError(self.name)
         self._described_as(info)
@@ -217,12 +220,6 @@ class CollectionWriter:
 
     def _recorded_model(self) -> str | None:
         return recorded_model(self.collection.metadata) if self.collection else None
-
-    def _find(self) -> CollectionInfo | None:
-        try:
-            return self._provider.collection(self.name)
-        except CollectionNotFoundError:
-            return None
 
 
 def text_collection_metadata(embedding: EmbeddingProvider | None) -> Metadata:

@@ -90,8 +90,9 @@ def main() -> None:
 
 
 def _answer(question: Question, content: bytes) -> bytes:
+    module, _, function = PARSERS[question.kind].partition(":")
     try:
-        parser = _parser(question.kind)
+        parser: Parser = getattr(importlib.import_module(f"retrieval.parsing.{module}"), function)
     except ImportError:
         needed = f"{question.kind} files need the extra 'formats': pip install 'rag-wrapper[formats]'"
         return _error(UNSUPPORTED_KIND, needed)
@@ -114,12 +115,6 @@ def _answer(question: Question, content: bytes) -> bytes:
         os.close(problems)
 
 
-def _parser(kind: str) -> Parser:
-    module, _, function = PARSERS[kind].partition(":")
-    parser: Parser = getattr(importlib.import_module(f"retrieval.parsing.{module}"), function)
-    return parser
-
-
 def _parse(parser: Parser, question: Question, content: bytes, writer: int) -> None:
     """Parse in this process, which is the fork, and write the answer."""
     try:
@@ -137,17 +132,14 @@ def _parse(parser: Parser, question: Question, content: bytes, writer: int) -> N
 
 
 def _spelt(parsed: Parsed, output_mb: int) -> bytes:
-    text = _clean(parsed.text)
+    text = without_surrogates(parsed.text.replace("\f", "\n").replace("\v", "\n"))
+    text = _CONTROLS.sub(" ", text)
     if not text.strip():
         raise UnreadableError("contains no text", EMPTY)
     if len(text) > output_mb * _MEGABYTE or len(text.encode()) > output_mb * _MEGABYTE:
         raise UnreadableError(f"makes more than {output_mb} MB of text", TOO_LARGE)
     fields = {each.name: getattr(parsed, each.name) for each in dataclasses.fields(parsed)} | {"text": text}
     return json.dumps({"parsed": fields}, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _clean(text: str) -> str:
-    return _CONTROLS.sub(" ", without_surrogates(text.replace("\f", "\n").replace("\v", "\n")))
 
 
 def _error(code: str, message: str) -> bytes:

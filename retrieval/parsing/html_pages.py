@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from typing import Any
 
 from lxml import etree, html
 
@@ -43,7 +42,9 @@ def parse(content: bytes) -> Parsed:
     """Return the main content of a page. Its title is that of `<title>`, else its first heading."""
     root = html_root(characters(content))
     title = collapsed(root.findtext(".//title") or "")
-    metadata = _metadata(root)
+    authors = (each.get("content") for each in root.iter("meta") if (each.get("name") or "").lower() == "author")
+    language = root.get("lang") or root.get("{http://www.w3.org/XML/1998/namespace}lang") or ""
+    metadata = told(next(filter(None, authors), ""), language=language)
     body = next(iter(root.iter("body")), root)
     _strip_boilerplate(body)
     strip_hidden(root)
@@ -101,12 +102,6 @@ def strip_hidden(root: etree._Element) -> None:
     for element in _HIDDEN(root):
         if element.getparent() is not None:
             element.drop_tree()
-
-
-def _metadata(root: etree._Element) -> dict[str, Any]:
-    authors = (each.get("content") for each in root.iter("meta") if (each.get("name") or "").lower() == "author")
-    language = root.get("lang") or root.get("{http://www.w3.org/XML/1998/namespace}lang") or ""
-    return told(next(filter(None, authors), ""), language=language)
 
 
 def _strip_boilerplate(body: etree._Element) -> None:

@@ -112,13 +112,9 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     width = max((len(row) for row in rows), default=0)
     if not width:
         return ""
-    lines = [_row(row, width) for row in rows]
+    filled = ([*row, *[""] * (width - len(row))] for row in rows)
+    lines = ["| " + " | ".join(collapsed(cell).replace("|", "\\|") for cell in row) + " |" for row in filled]
     return "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])
-
-
-def _row(cells: Sequence[str], width: int) -> str:
-    shown = [collapsed(cell).replace("|", "\\|") for cell in cells]
-    return "| " + " | ".join([*shown, *[""] * (width - len(shown))]) + " |"
 
 
 class MarkdownText:
