@@ -1,5 +1,4 @@
-"""The places where a text may be cut: between paragraphs, sentences, lines or words, and within none of the grapheme
-clusters, what a reader takes for one character, such as a flag, a family or a letter with its accents."""
+"""The places where a text may be cut: between paragraphs, sentences, lines or words."""
 
 from __future__ import annotations
 
@@ -8,11 +7,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
 from itertools import pairwise
 from operator import itemgetter
-
-import regex
 
 from retrieval.chunking.markdown_blocks import StructuredText, Syntax
 
@@ -29,14 +25,6 @@ _BLANK_LINES = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)*\n")
 _LINE = re.compile(r"\n")
 _WORD_START = re.compile(r"(?<=\s)\S")
 _LINES_OF_THEIR_OWN = frozenset({"fence", "code_block", "html_block", "table"})
-# Only at such places may a cluster go on: before a character that joins the one before it, or after one that joins.
-_MAY_GO_ON = regex.compile(
-    r"[\p{GCB=EX}\p{GCB=ZWJ}\p{GCB=SM}\p{GCB=V}\p{GCB=T}\p{GCB=RI}]"
-    r"|(?<=[\p{GCB=EX}\p{GCB=ZWJ}\p{GCB=PP}\p{GCB=L}]).",
-    regex.DOTALL,
-)
-# A flag is two letters. In a row of flags, `\X` by itself would count from the first one for each.
-_CLUSTER = regex.compile(r"\p{GCB=RI}{2}[\p{GCB=EX}\p{GCB=ZWJ}\p{GCB=SM}]*|\X")
 
 
 class Boundary(IntEnum):
@@ -49,41 +37,17 @@ class Boundary(IntEnum):
     CHARACTERS = 5
 
 
-class Graphemes:
-    """The places in a text, whose lines end with `\n`, where it may be cut without tearing a grapheme cluster."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def begin_at(self, place: int) -> bool:
-        return self.start(place) == place
-
-    def start(self, place: int) -> int:
-        """Return the start of the grapheme cluster that goes on at `place`, `place` itself when none does."""
-        if not 0 < place < len(self._text) or not _MAY_GO_ON.match(self._text, place):
-            return place
-        return self._starts[bisect_right(self._starts, place) - 1]
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        return [match.start() for match in _CLUSTER.finditer(self._text)]
-
-
 @dataclass(frozen=True)
 class Boundaries:
-    """The starts of paragraphs in `text`, and those of sentences and paragraphs: character positions, ascending.
+    """The starts of paragraphs in a text, and those of sentences and paragraphs: character positions, ascending.
 
     Lines and words that start in one of the spans `whole`, after its start and up to its end, are no places to cut.
     """
 
-    text: str
+    document: StructuredText
     paragraphs: list[int]
     sentences: list[int]
     whole: Sequence[tuple[int, int]] = ()
-
-    @cached_property
-    def graphemes(self) -> Graphemes:
-        return Graphemes(self.text)
 
     def last(self, earliest: int, latest: int) -> tuple[int, Boundary]:
         """Return the best place to cut from `earliest` to `latest`; among equally good ones, the last.
@@ -94,11 +58,11 @@ class Boundaries:
             found = bisect_right(places, latest)
             if found and places[found - 1] >= earliest:
                 return places[found - 1], boundary
-        line = self.text.rfind("\n", max(earliest - 1, 0), latest) + 1
+        line = self.document.text.rfind("\n", max(earliest - 1, 0), latest) + 1
         if line >= earliest and line > 0 and not is_within(self.whole, line):
             return line, Boundary.LINES
         *_, word = [0, *self._word_starts(earliest, latest)]
-        return (word, Boundary.WORDS) if word else (self.graphemes.start(latest), Boundary.CHARACTERS)
+        return (word, Boundary.WORDS) if word else (self.document.grapheme_start(latest), Boundary.CHARACTERS)
 
     def starts(self, earliest: int, latest: int) -> Iterator[int]:
         """Yield places from `earliest` to `latest` to start at: those of sentences, then those of words, ascending."""
@@ -106,8 +70,12 @@ class Boundaries:
         yield from self._word_starts(earliest, latest)
 
     def _word_starts(self, earliest: int, latest: int) -> Iterator[int]:
-        starts = (match.start() for match in _WORD_START.finditer(self.text, earliest, latest + 1))
-        return (start for start in starts if self.graphemes.begin_at(start) and not is_within(self.whole, start))
+        starts = (match.start() for match in _WORD_START.finditer(self.document.text, earliest, latest + 1))
+        return (
+            start
+            for start in starts
+            if self.document.grapheme_start(start) == start and not is_within(self.whole, start)
+        )
 
 
 def is_within(spans: Sequence[tuple[int, int]], place: int) -> bool:
@@ -122,8 +90,8 @@ def boundaries_of(document: StructuredText) -> Boundaries:
         return _markdown_boundaries(document)
     paragraphs = _after(document.text, _BLANK_LINES)
     if document.syntax is Syntax.CODE:
-        return Boundaries(document.text, paragraphs, _after(document.text, _LINE))
-    return Boundaries(document.text, paragraphs, sorted({*paragraphs, *_sentence_starts(document.text)}))
+        return Boundaries(document, paragraphs, _after(document.text, _LINE))
+    return Boundaries(document, paragraphs, sorted({*paragraphs, *_sentence_starts(document.text)}))
 
 
 def _markdown_boundaries(document: StructuredText) -> Boundaries:
@@ -143,7 +111,7 @@ def _markdown_boundaries(document: StructuredText) -> Boundaries:
     parts.update(_sentence_starts(document.text))
     headers = [(table.start, table.body) for table in document.tables]  # kept whole, and with the first row
     parts = {start for start in parts - below_headings if not is_within(headers, start)}
-    return Boundaries(document.text, paragraphs, sorted(parts.union(paragraphs)), headers)
+    return Boundaries(document, paragraphs, sorted(parts.union(paragraphs)), headers)
 
 
 def _after(text: str, pattern: re.Pattern[str]) -> list[int]:

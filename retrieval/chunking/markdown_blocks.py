@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+import regex
 from markdown_it import MarkdownIt
 from markdown_it.parser_block import RuleFuncBlockType
 from markdown_it.rules_block import StateBlock
@@ -31,6 +32,15 @@ _LINE = re.compile(r"\n")
 _INK = re.compile(r"\S")
 _MARKUP = re.compile(r"[^\w ,.:;?/()'\"-]|_")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?=[\w\"'-]+[ \t]*:)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+
+# Only at such places may a cluster go on: before a character that joins the one before it, or after one that joins.
+_MAY_GO_ON = regex.compile(
+    r"[\p{GCB=EX}\p{GCB=ZWJ}\p{GCB=SM}\p{GCB=V}\p{GCB=T}\p{GCB=RI}]"
+    r"|(?<=[\p{GCB=EX}\p{GCB=ZWJ}\p{GCB=PP}\p{GCB=L}]).",
+    regex.DOTALL,
+)
+# A flag is two letters. In a row of flags, `\X` by itself would count from the first one for each.
+_CLUSTER = regex.compile(r"\p{GCB=RI}{2}[\p{GCB=EX}\p{GCB=ZWJ}\p{GCB=SM}]*|\X")
 
 
 class Syntax(StrEnum):
@@ -206,6 +216,17 @@ class StructuredText:
         """Return a chunk of a section: `above`, and the text from `start` to `end` without white space at its end."""
         text = above + self.text[start:end].rstrip()
         return Chunk(text, section.title, section.section_id, index, self.line_of(start))
+
+    def grapheme_start(self, place: int) -> int:
+        """Return the start of the grapheme cluster (what a reader takes for one character, such as a flag, a family or
+        a letter with its accents) that goes on at `place`, `place` itself when none does."""
+        if not 0 < place < len(self.text) or not _MAY_GO_ON.match(self.text, place):
+            return place
+        return self._grapheme_starts[bisect_right(self._grapheme_starts, place) - 1]
+
+    @cached_property
+    def _grapheme_starts(self) -> list[int]:
+        return [match.start() for match in _CLUSTER.finditer(self.text)]
 
     def _line_start(self, index: int) -> int:
         return self.line_starts[index] if index < len(self.line_starts) else len(self.text)

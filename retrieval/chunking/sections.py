@@ -15,7 +15,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
-from retrieval.chunking.boundaries import Graphemes
 from retrieval.chunking.markdown_blocks import Chunk, StructuredText
 from retrieval.chunking.tables import TableHeaders
 
@@ -58,7 +57,6 @@ def split_sections(text: str | StructuredText, *, max_tokens: int = DEFAULT_MAX_
 
 def _levels(document: StructuredText) -> list[Cuts]:
     """Return where a text may be cut, the least harmful cuts first."""
-    graphemes = Graphemes(document.text)
     patterns = [_LINE, _SENTENCE, _WORD, _ATOM]
     levels: list[Cuts] = []
     if document.is_plain:
@@ -67,7 +65,7 @@ def _levels(document: StructuredText) -> list[Cuts]:
         depth = max((token.level for token in document.tokens if token.map), default=0)
         levels = [_cuts_at(document.block_starts(level)) for level in range(depth + 1)]
     # The last: within a grapheme cluster that is longer than a chunk.
-    return [*levels, *(_cuts_after(graphemes, document.text, pattern) for pattern in patterns), range]
+    return [*levels, *(_cuts_after(document, pattern) for pattern in patterns), range]
 
 
 def estimate_tokens(text: str) -> int:
@@ -151,9 +149,9 @@ def _cuts_at(places: list[int]) -> Cuts:
     return lambda start, end: places[bisect_left(places, start) : bisect_left(places, end)]
 
 
-def _cuts_after(graphemes: Graphemes, text: str, pattern: re.Pattern[str]) -> Cuts:
+def _cuts_after(document: StructuredText, pattern: re.Pattern[str]) -> Cuts:
     def cuts(start: int, end: int) -> Iterator[int]:
-        places = (match.end() for match in pattern.finditer(text, start, end))
-        return (place for place in places if graphemes.begin_at(place))
+        places = (match.end() for match in pattern.finditer(document.text, start, end))
+        return (place for place in places if document.grapheme_start(place) == place)
 
     return cuts

@@ -104,7 +104,7 @@ class _Windows:
         return next((place for place in places if place > start and self._overlaps_enough(place, end)), rest)
 
     def _overlaps_enough(self, start: int, end: int) -> bool:
-        if self._text.text[start].isspace() or not self._boundaries.graphemes.begin_at(start):
+        if self._text.text[start].isspace() or self._document.grapheme_start(start) != start:
             return False
         overlap_tokens = self._text.count(start, end) - self._text.added_tokens
         return self._overlap_tokens <= 2 * overlap_tokens and overlap_tokens <= self._overlap_tokens

@@ -68,8 +68,6 @@ class CollectionWriter:
     ) -> None:
         if collection_id is not None:
             provider = _pinned(provider, name, collection_id)
-        self._reads = _able(provider, SupportsMetadataFiltering)
-        self._writes = _able(provider, SupportsEmbeddings)
         self._provider = provider
         self.name = name
         self.embedded = 0
@@ -215,8 +213,8 @@ class CollectionWriter:
         self.collection = info
         if info is not None and isinstance(self._provider, PinsEmbeddings):
             self._provider = self._provider.embedded_as(self.name, info)
-            self._reads = _able(self._provider, SupportsMetadataFiltering)
-            self._writes = _able(self._provider, SupportsEmbeddings)
+        self._reads = _able(self._provider, SupportsMetadataFiltering)
+        self._writes = _able(self._provider, SupportsEmbeddings)
 
     def _recorded_model(self) -> str | None:
         return recorded_model(self.collection.metadata) if self.collection else None

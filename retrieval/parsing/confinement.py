@@ -13,6 +13,7 @@ import os
 import platform
 import resource
 import signal
+import struct
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -102,14 +103,6 @@ def _check(done: int) -> None:
         )
 
 
-class _Instruction(ctypes.Structure):
-    _fields_ = (("code", ctypes.c_uint16), ("true", ctypes.c_uint8), ("false", ctypes.c_uint8), ("k", ctypes.c_uint32))
-
-
-class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
-
-
 def _refuse_calls(libc: ctypes.CDLL, architecture: int, calls: Sequence[int]) -> None:
     """Have the kernel refuse system calls with EPERM."""
     refuse, allow = _FAIL | errno.EPERM, _ALLOW
@@ -123,9 +116,10 @@ def _refuse_calls(libc: ctypes.CDLL, architecture: int, calls: Sequence[int]) ->
         (_RETURN, 0, 0, allow),
         (_RETURN, 0, 0, refuse),
     ]
-    instructions = (_Instruction * len(steps))(*(_Instruction(*step) for step in steps))
-    program = _Program(len(steps), instructions)
-    _check(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0))
+    # Of the kernel's structures sock_filter and sock_fprog.
+    instructions = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+    program = struct.pack("@HP", len(steps), ctypes.addressof(instructions))
+    _check(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program, 0, 0))
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:

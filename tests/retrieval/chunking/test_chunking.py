@@ -17,7 +17,6 @@ from retrieval.chunking import (
     split_whole,
     split_windows,
 )
-from retrieval.chunking.boundaries import Graphemes
 from retrieval.chunking.tokens import token_counter
 from tests.retrieval.chunking.texts import inked_lines, markdown
 
@@ -189,17 +188,17 @@ SPLITS = {
 def test_starts_of_graphemes_are_those_of_the_standard(text):
     text = text.replace("\r", "\n")
     starts = {0, len(text), *(match.start() for match in regex.finditer(r"\X", text))}
-    graphemes = Graphemes(text)
-    assert {place for place in range(len(text) + 1) if graphemes.begin_at(place)} == starts
-    assert all(graphemes.start(place) == max(s for s in starts if s <= place) for place in range(len(text)))
+    document = plain(text)
+    assert {place for place in range(len(text) + 1) if document.grapheme_start(place) == place} == starts
+    assert all(document.grapheme_start(place) == max(s for s in starts if s <= place) for place in range(len(text)))
 
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_starts_are_found_far_into_a_long_run(piece):
     text = "x" + piece * 400
     starts = {0, *range(1, len(text) + 1, len(piece))}
-    graphemes = Graphemes(text)
-    assert {place for place in range(len(text) + 1) if graphemes.begin_at(place)} == starts
+    document = plain(text)
+    assert {place for place in range(len(text) + 1) if document.grapheme_start(place) == place} == starts
 
 
 @pytest.mark.parametrize("split", SPLITS)
