@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 
 from retrieval.clock import utc_now
@@ -41,7 +40,6 @@ def ingest_document(
     document: SourceDocument,
     *,
     advance: Callable[[float], None] = lambda part: None,
-    clock: Callable[[], datetime] = utc_now,
 ) -> Ingested:
     """Store a document in place of its previous version.
 
@@ -50,15 +48,10 @@ def ingest_document(
     without words leaves no chunks. When the collection is re-embedded meanwhile, the document is
     embedded again.
     """
-    return writer.following(partial(_ingest, writer, document, advance, clock))
+    return writer.following(partial(_ingest, writer, document, advance))
 
 
-def _ingest(
-    writer: CollectionWriter,
-    document: SourceDocument,
-    advance: Callable[[float], None],
-    clock: Callable[[], datetime],
-) -> Ingested:
+def _ingest(writer: CollectionWriter, document: SourceDocument, advance: Callable[[float], None]) -> Ingested:
     where = Equals("document_id", document.id) if document.replaces is None else document.replaces
     stored = writer.stored(where)
     first = first_chunk_of(stored)
@@ -74,7 +67,7 @@ def _ingest(
     if not drafts:
         writer.delete(where)
         return Ingested(EMPTIED, 0, deleted=len(gone), warnings=warnings)
-    now = clock().isoformat(timespec="milliseconds")
+    now = utc_now().isoformat(timespec="milliseconds")
     for draft in drafts[1:]:
         unchanged = stored[draft.id].metadata if draft.id in same else {}
         draft.metadata["updated_at"] = unchanged.get("updated_at", now)

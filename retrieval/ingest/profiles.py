@@ -28,21 +28,19 @@ class Chunking:
     profile: str
     max_tokens: int
     overlap_tokens: int
-    code_max_tokens: int
     levels: tuple[int, int]
     embedding: EmbeddingProvider = field(repr=False)
 
     @property
     def label(self) -> str:
         """Name what decides where cuts are, as stored with each document, so that a change of it is noticed."""
-        numbers = (self.max_tokens, self.overlap_tokens, self.code_max_tokens, *self.levels)
+        numbers = (self.max_tokens, self.overlap_tokens, CODE_MAX_TOKENS, *self.levels)
         return f"{self.profile} {'/'.join(map(str, numbers))}"
 
     def splitter(self, syntax: Syntax) -> ReadingSplitter:
         """Return how a file of that syntax is split."""
         if syntax is Syntax.CODE:
-            overlap = min(CODE_OVERLAP_TOKENS, self.code_max_tokens // 4)
-            return windows(self.embedding, self.code_max_tokens, overlap, syntax)
+            return windows(self.embedding, CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS, syntax)
         if self.profile == SECTIONS:
             return partial(_split, split_sections, syntax, max_tokens=self.max_tokens)
         if self.profile == WHOLE:
@@ -50,25 +48,17 @@ class Chunking:
         return windows(self.embedding, self.max_tokens, self.overlap_tokens, syntax)
 
 
-def chunking_of(
-    settings: RetrievalSettings,
-    embedding: EmbeddingProvider,
-    *,
-    profile: str | None = None,
-    max_tokens: int | None = None,
-) -> Chunking:
-    """Return how files are split by the settings, unless `profile` or `max_tokens` say otherwise.
+def chunking_of(settings: RetrievalSettings, embedding: EmbeddingProvider) -> Chunking:
+    """Return how files are split by the settings.
 
     Sections fit into the window of the embedding model; windows and whole documents have limits of their own.
     """
-    profile = profile or settings.chunking
     usual = {SECTIONS: window_tokens(embedding), WHOLE: settings.whole_max_tokens}
-    most = max_tokens or usual.get(profile, settings.chunk_max_tokens)
+    most = usual.get(settings.chunking, settings.chunk_max_tokens)
     return Chunking(
-        profile=profile,
+        profile=settings.chunking,
         max_tokens=most,
         overlap_tokens=min(settings.chunk_overlap_tokens, most // 4),
-        code_max_tokens=max_tokens or CODE_MAX_TOKENS,
         levels=settings.whole_levels,
         embedding=embedding,
     )

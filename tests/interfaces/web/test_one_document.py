@@ -190,7 +190,7 @@ def test_a_client_a_program_and_a_file_make_the_same_chunks(app_of_models, colle
     with closing(DocumentReader()) as reader:
         file = GivenFile("guide.md", LONG_GUIDE.encode(), kind_of("guide.md"))
         done = ingest_file(
-            writer, file, reader=reader, chunking=chunking_of(RetrievalSettings(), embedding, profile="whole")
+            writer, file, reader=reader, chunking=chunking_of(RetrievalSettings(chunking="whole"), embedding)
         )
 
     http, program, uploaded = (stored(client, name) for name in names)

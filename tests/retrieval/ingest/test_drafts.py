@@ -177,12 +177,9 @@ def test_sections_fit_into_the_window_of_the_model():
 
 
 @pytest.mark.parametrize(("profile", "chunks"), [("sections", 8), ("windows", 3), ("whole", 1)])
-def test_the_setting_chooses_the_profile_and_an_option_another(profile, chunks):
-    by_setting = chunking_of(RetrievalSettings(chunking=profile), LetterEmbedding())
-    by_option = chunking_of(RetrievalSettings(), LetterEmbedding(), profile=profile)
-    assert by_setting.label == by_option.label
-    for chunking in (by_setting, by_option):
-        assert abs(len(chunking.splitter(Syntax.MARKDOWN)(GUIDE).chunks) - chunks) <= 1
+def test_the_setting_chooses_the_profile(profile, chunks):
+    chunking = chunking_of(RetrievalSettings(chunking=profile), LetterEmbedding())
+    assert abs(len(chunking.splitter(Syntax.MARKDOWN)(GUIDE).chunks) - chunks) <= 1
 
 
 @pytest.mark.parametrize("profile", CHUNKINGS)
@@ -195,11 +192,9 @@ def test_code_is_split_into_windows_of_its_lines_by_every_profile(profile):
 
 
 def test_what_decides_where_cuts_are_is_in_the_label():
-    settings, embedding = RetrievalSettings(), LetterEmbedding()
-    made = [
-        chunking_of(settings, embedding, profile=profile, max_tokens=most)
-        for profile in CHUNKINGS
-        for most in (None, 100, 101)
-    ]
-    assert len({chunking.label for chunking in made}) == len(made)
-    assert chunking_of(settings, embedding).label == chunking_of(settings, embedding).label
+    settings = [RetrievalSettings(chunking=profile) for profile in CHUNKINGS]
+    settings += [RetrievalSettings(chunking="windows", chunk_max_tokens=most) for most in (100, 101)]
+    settings += [RetrievalSettings(chunking="whole", whole_max_tokens=100), RetrievalSettings(whole_header_level=1)]
+    labels = [chunking_of(each, LetterEmbedding()).label for each in settings]
+    assert len(set(labels)) == len(settings)
+    assert labels == [chunking_of(each, LetterEmbedding()).label for each in settings]

@@ -49,7 +49,8 @@ def test_it_embeds_as_the_connection_would_at_a_low_priority(background, minilm)
 @pytest.mark.parametrize("syntax", list(Syntax))
 def test_it_splits_as_the_settings_say(background, minilm, profile, syntax):
     text = "---\n# Café\n\n" + "Words of a long part. " * 400 + "\n\n| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 300
-    chunking = chunking_of(RetrievalSettings(chunk_max_tokens=200, chunk_overlap_tokens=50), minilm, profile=profile)
+    settings = RetrievalSettings(chunking=profile, chunk_max_tokens=200, chunk_overlap_tokens=50)
+    chunking = chunking_of(settings, minilm)
     here = chunking.splitter(syntax)(text)
     there = background.split(chunking, syntax, text)
     assert there.chunks == here.chunks
@@ -110,7 +111,7 @@ def test_it_ends_quietly_in_its_work_when_nobody_is_left_to_read_its_answer(tmp_
     background = BackgroundHelper(tmp_path)
     background.embed(minilm, ["one"])
     process = background.process._process
-    chunking = chunking_of(RetrievalSettings(), minilm, profile="windows")
+    chunking = chunking_of(RetrievalSettings(chunking="windows"), minilm)
     rules = {each.name: getattr(chunking, each.name) for each in fields(chunking) if each.name != "embedding"}
     task = {"split": "a word " * 3_000_000, "syntax": Syntax.TEXT.value, "chunking": rules}  # which takes minutes
     write_messages(process.stdin, orjson.dumps(task), b"")
@@ -129,5 +130,5 @@ def test_a_process_that_hangs_is_ended_after_a_while_and_replaced(tmp_path, mini
     with pytest.raises(UnavailableError, match=r"took more than 0\.1 s"):
         background.embed(minilm, ["two"])
     with pytest.raises(UnreadableError, match=r"takes more than 0\.4 seconds to be split"):
-        background.split(chunking_of(RetrievalSettings(), minilm, profile="windows"), Syntax.TEXT, "a word " * 300_000)
+        background.split(chunking_of(RetrievalSettings(chunking="windows"), minilm), Syntax.TEXT, "a word " * 300_000)
     background.close()
