@@ -12,13 +12,14 @@ from uuid import UUID
 import structlog
 
 from providers.embeddings.base import EmbeddingProvider
-from retrieval.chunking import StructuredText, markdown_title
+from retrieval.chunking import StructuredText, highest_heading
 from retrieval.failures import write_error
 from retrieval.ingest import profiles
 from retrieval.ingest.collection_writer import CollectionWriter, batches
 from retrieval.ingest.drafts import FIRST_CHUNKS, INTERNAL, SourceDocument
 from retrieval.ingest.identity import document_id
 from retrieval.ingest.ingestion import ingest_document
+from retrieval.reading.front_matter import split_front_matter
 from retrieval.search.engine import SearchEngine, cosine_of, search_by_meaning
 from retrieval.text_collections import TextCollections
 from schemas.bounds import MAX_PAGE
@@ -232,7 +233,8 @@ def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: Em
         raise InvalidDocumentError("content is blank", field="content")
     metadata = _checked(document.metadata, settings)
     markdown = StructuredText(document.content)
-    section, title = metadata.get("section"), markdown_title(markdown)
+    section = metadata.get("section")
+    title = split_front_matter(document.content).title or highest_heading(markdown)
     split = profiles.whole(
         embedding, settings.whole_max_tokens, section if isinstance(section, str) else "", settings.whole_levels
     )
