@@ -170,6 +170,8 @@ class JobRunner:
         of_both = Counter((each.connection, each.file.whose) for each in wanted)
         turns = {whose: turn for turn, whose in enumerate(self._served)}
         suspected = {each.connection for each in under_way if each.file.is_suspect}
+        # One that was cancelled or taken back may still write or delete what the next one of its document stores.
+        documents = {each.file.document for each in under_way if each.file.document is not None}
 
         def may_begin(file: DueFile) -> bool:
             whose, connection = file.whose, connections[file.place]
@@ -179,6 +181,7 @@ class JobRunner:
                 and of_connection[connection] < (1 if connection in self._failures else OF_CONNECTION)
                 and of_both[connection, whose] < OF_OWNER
                 and not (file.is_suspect and connection in suspected)
+                and file.document not in documents
                 and not any(self._rests(each) for each in (connection, file.place, EVERYBODY))
             )
 

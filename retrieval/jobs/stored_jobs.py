@@ -175,7 +175,7 @@ class StoredJobs(Part):
         others = " AND NOT (f.job_id = ? AND f.number = ?)" * len(under_way)
         with self._database.read() as transaction:
             rows = transaction.rows(
-                "SELECT d.id, d.owner, d.wanted, d.due, t.collection_id, t.begun, "
+                "SELECT d.id, d.owner, d.wanted, d.due, t.collection_id, t.begun, t.place, "
                 f"EXISTS (SELECT 1 FROM job_files f WHERE f.job_id = d.id AND f.{_UNFINISHED}) "
                 f"FROM (SELECT j.id, j.owner, j.wanted, j.number, {_DUE.format(others=others)} AS due "
                 "FROM jobs j WHERE j.home = ? AND j.status IN (?, ?)) d "
@@ -183,10 +183,10 @@ class StoredJobs(Part):
                 (self._now_ms(), *(each for file in under_way for each in file), *WAITING, self._home, *WAITING),
             )
         due = []
-        for job_id, owner, wanted, number, collection_id, begun, is_unfinished in rows:
+        for job_id, owner, wanted, number, collection_id, begun, document, is_unfinished in rows:
             if number is not None:
                 collection = orjson.loads(wanted)["collection"]
-                due.append(DueFile(job_id, int(number), owner, collection, collection_id, begun > 0))
+                due.append(DueFile(job_id, int(number), owner, collection, collection_id, begun > 0, document))
             elif not is_unfinished:  # its process was killed before it said so
                 self.finish(job_id)
         return due

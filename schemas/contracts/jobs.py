@@ -36,7 +36,7 @@ Place = tuple[str | None, str]
 class DueFile:
     """A file that may be worked on now: whose it is, its number in its job, and the collection that it goes into, by
     the name that it had; its id is None while it does not exist. It `is_suspect` when the service ended the last time
-    that it was worked on, perhaps by it."""
+    that it was worked on, perhaps by it. `document` tells which document it becomes."""
 
     job_id: str
     number: int
@@ -44,6 +44,7 @@ class DueFile:
     collection: str
     collection_id: str | None = None
     is_suspect: bool = False
+    document: str | None = field(default=None, compare=False)
 
     @property
     def place(self) -> Place:

@@ -18,8 +18,8 @@ from tests.support.live import eventually
 @pytest.fixture
 def runner(parts):
     """`runner` works on `parts`, by the time in `now`. Each collection has a connection of its own, which is another one
-    when it is in `changed`; texts with HANG hang while they are wanted, and those with a word of `errors` fail, also where it is their collection. `seen`
-    are the files that were embedded, by the first word of each."""
+    when it is in `changed`; texts with HANG hang while they are wanted, and those with a word of `errors` fail, also
+    where it is their collection. `seen` are the files that were embedded, by the first word of each."""
     parts.seconds, parts.seen, parts.tidied, parts.changed, parts.errors = 0.0, [], [], set(), {}
 
     def embed(connection, texts):
@@ -156,6 +156,20 @@ def test_a_connection_that_embeds_nothing_is_left_alone_longer_each_time_and_its
     eventually(lambda: runner._failures == {})
     parts.now += 10
     eventually(lambda: status(parts, job) == "done")
+
+
+def test_a_file_waits_for_the_end_of_what_was_cancelled_of_the_same_document(parts, runner, monkeypatch):
+    let_go, embed = threading.Event(), parts.embed
+    monkeypatch.setattr(parts, "embed", lambda *asked: (embed(*asked), "older" in asked[1][0] and let_go.wait())[0])
+    older = parts.upload(("a.md", "older words"), ("b.md", "older words"))
+    runner.start()
+    eventually(lambda: parts.seen == ["older"] * 2)
+    parts.jobs.cancel(older, asker=Asker(sees_all=True))
+    newer, other = parts.upload(("a.md", "newer words")), parts.upload(("c.md", "other words"), owner="bob")
+    eventually(lambda: status(parts, other) == "done")
+    assert (status(parts, newer), "newer" in parts.seen) == ("queued", False)
+    let_go.set()
+    eventually(lambda: status(parts, newer) == "done")
 
 
 def test_what_a_stop_cannot_wait_for_has_not_begun_a_try(parts, runner, monkeypatch):
