@@ -9,7 +9,7 @@ import time
 import uuid
 from contextlib import suppress
 from functools import cache
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -267,5 +267,9 @@ class Assets:
 
 def _bootstrap() -> str:
     """Return Bootstrap's styles, dark where the reader's system is: as they are, that takes a script."""
-    styles = (files("flask_bootstrap") / "static" / "bootstrap5" / "css" / "bootstrap.min.css").read_text()
+    # Found without its code, which would be imported in each worker.
+    spec = find_spec("flask_bootstrap")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("The package bootstrap-flask is not installed")
+    styles = Path(spec.origin).with_name("static").joinpath("bootstrap5", "css", "bootstrap.min.css").read_text()
     return _OF_DARK_MODE.sub(r"@media (prefers-color-scheme:dark){:root\1{\2}}", styles)
