@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from queue import SimpleQueue
 from typing import Any
 
 import click
@@ -65,11 +66,15 @@ def mcp(url: str | None) -> None:
 
         server = relay_server(url, network, key)
 
+    ending = SimpleQueue[None]()  # which a handler may put into whatever it interrupts, while it may start no thread
+
     def end() -> None:
+        ending.get()
         local.close()
         os._exit(0)  # the library's thread reads on until a line comes
 
-    _at_signals(lambda *_: threading.Thread(target=end).start())
+    threading.Thread(target=end, name="end", daemon=True).start()
+    _at_signals(lambda *_: ending.put(None))
     try:
         # Who may read the directory may read all that is in it.
         with acting_as(ANYBODY):
