@@ -13,7 +13,7 @@ from interfaces.asked_service import service_at
 from interfaces.commands.options import progress_bar, url_option
 
 if TYPE_CHECKING:
-    from retrieval.collection_files import Progress
+    from interfaces.commands.work.collection_files import Progress
 
 _collections = click.option(
     "--collection",
@@ -36,7 +36,7 @@ def export(directory: Path, names: tuple[str, ...], url: str) -> None:
 
     Exit code: 0 if everything is written, 2 if there is no complete export.
     """
-    from retrieval import collection_files
+    from interfaces.commands.work import collection_files
 
     with service_at(url) as store, _progress() as progress:
         entries = collection_files.export_collections(store, directory, names, progress)
@@ -58,7 +58,7 @@ def import_(ctx: click.Context, directory: Path, names: tuple[str, ...], url: st
 
     Exit code: 0 if everything is as exported, 1 if something differs, 2 if nothing was imported or the service failed.
     """
-    from retrieval import collection_files
+    from interfaces.commands.work import collection_files
 
     with service_at(url) as store, _progress() as progress:
         outcomes = collection_files.import_collections(store, directory, names, progress)

@@ -85,8 +85,6 @@ class CircuitBreaker:
             self._is_probed = False
 
 
-log = structlog.get_logger(__name__)
-
 VECTOR, TEXT, EMPTY, BREAKER_OPEN = 1, 2, 3, 4
 PARALLEL = 16
 """The number of searches of one level that one worker makes at a time."""

@@ -14,7 +14,7 @@ from retrieval.asking import ask_within
 from retrieval.clock import milliseconds_since, utc_now, z_time
 from retrieval.context.fallback import BREAKER_OPEN, CircuitBreaker, FallbackChain, Outcome
 from retrieval.context.items import document_id_of, to_item, to_source, to_where
-from retrieval.context.search_metrics import SearchMetrics, SearchRow
+from retrieval.context.search_metrics import SearchMetrics
 from retrieval.ingest.identity import chunk_id
 from retrieval.search.engine import SEMANTIC, SearchEngine, search_by_meaning
 from retrieval.search.oracles.lexical import LexicalOracle
@@ -46,13 +46,6 @@ Probe = Callable[[], object]
 HEALTH_SECONDS = 2.0
 """How long each part is asked after; all are asked at once."""
 HEALTH_PARALLEL = 8
-HOUR_SECONDS = 3_600.0
-RANGES_SECONDS: Mapping[TimeRange, float] = {
-    "1h": HOUR_SECONDS,
-    "24h": 24 * HOUR_SECONDS,
-    "7d": 168 * HOUR_SECONDS,
-    "30d": 720 * HOUR_SECONDS,
-}
 UNKNOWN_AGENT = "unknown"
 SHARE_FOR_ASKING = 0.9
 """The share of a level's seconds that its search may take, so that its answer comes in time."""
@@ -163,18 +156,7 @@ class ContextLayer:
 
     def stats(self, asked: TimeRange) -> ContextStats:
         """Return the caller's statistics of a time range. Raises UnavailableError when the database does not answer."""
-        found = self._metrics.statistics(RANGES_SECONDS[asked], asker=current().asker)
-        return ContextStats(
-            asked,
-            total_documents=self._indexed_documents(),
-            total_queries=found.queries,
-            average_latency_ms=round(found.average_latency_ms, 3),
-            p95_latency_ms=found.p95_latency_ms,
-            p99_latency_ms=found.p99_latency_ms,
-            cache_hit_rate=found.cache_hit_rate,
-            fallback_rate=found.fallback_rate,
-            queries_by_agent=found.queries_by_agent,
-        )
+        return self._metrics.statistics(asked, self._indexed_documents(), asker=current().asker)
 
     def close(self) -> None:
         self._chain.close()
@@ -210,23 +192,23 @@ class ContextLayer:
         if answer is not None and (semantic := answer.receipt.oracles.get(SEMANTIC)) is not None:
             embedding_ms = answer.receipt.embedding_latency_ms
             vector_ms = max(0.0, semantic.latency_ms - (embedding_ms or 0.0))
-        row = SearchRow(
-            timestamp_ms=round(time.time() * 1e3),
-            query=asked.query if self._settings.log_queries else "",
-            results_count=0 if answer is None else len(answer.results),
-            latency_ms=latency_ms,
-            embedding_latency_ms=embedding_ms,
-            vector_latency_ms=vector_ms,
-            fallback=outcome.fallback,
-            fallback_level=outcome.level,
-            cache_hit=answer is not None and answer.is_cached,
-            agent=asked.agent or UNKNOWN_AGENT,
-            content_type=asked.content_type,
-            category=asked.category,
-            game=asked.game,
-            error=outcome.error,
-            owner=current().owner,
-        )
+        row = {
+            "timestamp_ms": round(time.time() * 1e3),
+            "query": asked.query if self._settings.log_queries else "",
+            "results_count": 0 if answer is None else len(answer.results),
+            "latency_ms": latency_ms,
+            "embedding_latency_ms": embedding_ms,
+            "vector_latency_ms": vector_ms,
+            "fallback": outcome.fallback,
+            "fallback_level": outcome.level,
+            "cache_hit": answer is not None and answer.is_cached,
+            "agent": asked.agent or UNKNOWN_AGENT,
+            "content_type": asked.content_type,
+            "category": asked.category,
+            "game": asked.game,
+            "error": outcome.error,
+            "owner": current().owner,
+        }
         try:
             self._metrics.record(row)
         except Exception:  # the search has its answer, which counting must not lose

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import structlog
 from prometheus_client import Counter, Histogram
 
-from schemas.access.owners import OPEN, OWNER_COLUMN, Asker
+from schemas.access.owners import OWNER_COLUMN, Asker
+from schemas.contracts.context import ContextStats, TimeRange
 from schemas.errors import RagError
 from schemas.shared_database import Database, Place, Transaction
 from schemas.storage.erasure import Target
@@ -26,6 +26,12 @@ WAIT_SECONDS = 0.5
 """The longest that a search waits for others to write before its row is given up."""
 TIDY_SECONDS = 600.0
 DAY_SECONDS = 86_400.0
+RANGES_SECONDS: Mapping[TimeRange, float] = {
+    "1h": DAY_SECONDS / 24,
+    "24h": DAY_SECONDS,
+    "7d": 7 * DAY_SECONDS,
+    "30d": 30 * DAY_SECONDS,
+}
 
 SEARCHES = Counter("rag_context_searches", "Context searches", ["level", "cache_hit"])
 SEARCH_SECONDS = Histogram(
@@ -55,50 +61,7 @@ STEPS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRow:
-    """One search; its fields are the columns. Latencies of what was not asked are None.
-
-    The contract *context* calls the columns timestamp, query (cut at 200 characters), resultsCount, latencyMs,
-    embeddingLatencyMs, vectorLatencyMs, fallback, fallbackLevel, cacheHit, agent, contentType, category, game and error
-    (at level 3 only). `owner` is whoever searched, which no contract knows.
-    """
-
-    timestamp_ms: int
-    query: str
-    results_count: int
-    latency_ms: float
-    embedding_latency_ms: float | None
-    vector_latency_ms: float | None
-    fallback: bool
-    fallback_level: int
-    cache_hit: bool
-    agent: str
-    content_type: str | None
-    category: str | None
-    game: str | None
-    error: str | None
-    owner: str = OPEN
-
-
-@dataclass(frozen=True, slots=True)
-class SearchStatistics:
-    """Latencies in milliseconds and rates in [0, 1], all 0 where there was no search.
-
-    Percentiles are by nearest rank: the p-th is the smallest latency that at least p percent of the searches did not
-    exceed.
-    """
-
-    queries: int
-    average_latency_ms: float
-    p95_latency_ms: float
-    p99_latency_ms: float
-    cache_hit_rate: float
-    fallback_rate: float
-    queries_by_agent: Mapping[str, int]
-
-
-METRICS = Table("search_metrics", SearchRow, order="timestamp_ms")
+METRICS = Table("search_metrics", lambda: None, order="timestamp_ms")
 
 
 class SearchMetrics(Part):
@@ -113,17 +76,17 @@ class SearchMetrics(Part):
         place = Place("metrics of searches", "all questions left out", self.erase, fills_late=True)
         super().__init__(database, "search metrics", STEPS, place, clock=clock)
 
-    def record(self, row: SearchRow) -> None:
-        """Count a search and store its row."""
-        level = str(row.fallback_level)
-        SEARCHES.labels(level, str(row.cache_hit).lower()).inc()
-        SEARCH_SECONDS.labels(level).observe(row.latency_ms / 1e3)
-        now = self._clock()
+    def record(self, row: Mapping[str, Any]) -> None:
+        """Count a search and store its row, the values of all columns. Latencies of what was not asked are None."""
+        level, now = str(row["fallback_level"]), self._clock()
+        SEARCHES.labels(level, str(row["cache_hit"]).lower()).inc()
+        SEARCH_SECONDS.labels(level).observe(row["latency_ms"] / 1e3)
+        cut = {each: row[each][:QUERY_CHARACTERS] for each in ("query", "agent", "game") if row[each] is not None}
 
         def insert(transaction: Transaction) -> None:
             forgotten = transaction.row("SELECT at_ms FROM search_metrics_forgotten")
-            if forgotten is None or row.timestamp_ms - row.latency_ms > forgotten[0]:
-                METRICS.insert(transaction, **_columns(row))
+            if forgotten is None or row["timestamp_ms"] - row["latency_ms"] > forgotten[0]:
+                METRICS.insert(transaction, **{**row, **cut})
 
         try:
             if now - self._tidied_at >= TIDY_SECONDS:
@@ -137,22 +100,26 @@ class SearchMetrics(Part):
             ROWS_LOST.inc()
             log.warning("a search is not in the statistics", reason=error.message)
 
-    def statistics(self, seconds: float, *, asker: Asker) -> SearchStatistics:
-        """Return statistics of the asker's searches in the last `seconds`, of everybody's for those who see all.
+    def statistics(self, time_range: TimeRange, total_documents: int, *, asker: Asker) -> ContextStats:
+        """Return statistics of the asker's searches, of everybody's for those who see all; 0 where there was no search.
 
-        Raises UnavailableError when the database does not answer.
+        Percentiles are by nearest rank: the p-th is the smallest latency that at least p percent of the searches did
+        not exceed. Raises UnavailableError when the database does not answer.
         """
-        asked = owned_by(asker) & Condition("timestamp_ms >= ?", (self._now_ms() - round(seconds * 1e3),))
+        since_ms = self._now_ms() - round(RANGES_SECONDS[time_range] * 1e3)
+        asked = owned_by(asker) & Condition("timestamp_ms >= ?", (since_ms,))
         counted, since = f"FROM search_metrics WHERE {asked.sql}", asked.parameters
         with self._database.read() as transaction:
             row = transaction.row(f"SELECT COUNT(*), AVG(latency_ms), SUM(cache_hit), SUM(fallback) {counted}", since)
             count = 0 if row is None else int(row[0])
             if row is None or count == 0:
-                return SearchStatistics(0, 0.0, 0.0, 0.0, 0.0, 0.0, {})
+                return ContextStats(time_range, total_documents, 0, 0.0, 0.0, 0.0, 0.0, 0.0, {})
             agents = transaction.rows(f"SELECT agent, COUNT(*) {counted} GROUP BY agent ORDER BY agent", since)
-            return SearchStatistics(
-                queries=count,
-                average_latency_ms=float(row[1]),
+            return ContextStats(
+                time_range,
+                total_documents,
+                total_queries=count,
+                average_latency_ms=round(float(row[1]), 3),
                 p95_latency_ms=_percentile(transaction, counted, since, 95, count),
                 p99_latency_ms=_percentile(transaction, counted, since, 99, count),
                 cache_hit_rate=int(row[2]) / count,
@@ -176,11 +143,6 @@ class SearchMetrics(Part):
             return number
 
         return self._database.freely.commit(operation)
-
-
-def _columns(row: SearchRow) -> dict[str, Any]:
-    cut = {"query": row.query[:QUERY_CHARACTERS], "agent": row.agent[:QUERY_CHARACTERS]}
-    return asdict(row) | cut | {"game": None if row.game is None else row.game[:QUERY_CHARACTERS]}
 
 
 def _percentile(transaction: Transaction, counted: str, since: tuple[object, ...], percent: int, count: int) -> float:

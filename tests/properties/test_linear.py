@@ -37,7 +37,7 @@ UNITS = (
 COMPARED_WHOLE = {
     "registry.placeholders.addresses_in_values._DRIVER",
     "registry.placeholders.secret_hosts._RULE",
-    "retrieval.collection_files._FILE",
+    "interfaces.commands.work.collection_files._FILE",
     "retrieval.documents.originals._ORIGINAL",
     "retrieval.ingest.walk._OF_TOOLS",
     "retrieval.parsing.pdf_pages._NO_TITLE",

@@ -3,8 +3,8 @@
 import pytest
 from prometheus_client import REGISTRY
 
-from retrieval.context.search_metrics import DAY_SECONDS, QUERY_CHARACTERS, TIDY_SECONDS, SearchMetrics, SearchRow
-from schemas.access.owners import Asker
+from retrieval.context.search_metrics import DAY_SECONDS, QUERY_CHARACTERS, TIDY_SECONDS, SearchMetrics
+from schemas.access.owners import OPEN, Asker
 from schemas.errors import DiskFloorError
 from schemas.storage.erasure import Target
 from tests.support.logs import logs_of
@@ -38,8 +38,9 @@ def row(clock):
             "category": None,
             "game": None,
             "error": None,
+            "owner": OPEN,
         }
-        return SearchRow(**usual | changes)
+        return usual | changes
 
     return make
 
@@ -69,23 +70,23 @@ def test_percentiles_are_the_nearest_rank(workers, row, count, p95, p99):
     metrics = workers()
     for latency in range(count, 0, -1):
         metrics.record(row(latency_ms=float(latency)))
-    found = metrics.statistics(60, asker=ALL)
+    found = metrics.statistics("1h", 0, asker=ALL)
     assert (found.p95_latency_ms, found.p99_latency_ms) == (p95, p99)
-    assert (found.queries, found.average_latency_ms) == (count, (count + 1) / 2)
+    assert (found.total_queries, found.average_latency_ms) == (count, (count + 1) / 2)
 
 
 def test_rates_and_agents_of_the_time_asked_for_are_counted_and_no_searches_are_zeros(workers, row, clock):
-    found = workers().statistics(60, asker=ALL)
-    assert (found.queries, found.p99_latency_ms, found.fallback_rate, found.queries_by_agent) == (0, 0.0, 0.0, {})
+    found = workers().statistics("1h", 0, asker=ALL)
+    assert (found.total_queries, found.p99_latency_ms, found.fallback_rate, found.queries_by_agent) == (0, 0.0, 0.0, {})
     metrics = workers()
     for number in range(8):
         metrics.record(row(cache_hit=number < 2, fallback=number == 7, agent="ann" if number < 5 else "bob"))
-    found = metrics.statistics(60, asker=ALL)
+    found = metrics.statistics("1h", 0, asker=ALL)
     assert (found.cache_hit_rate, found.fallback_rate) == (0.25, 0.125)
     assert found.queries_by_agent == {"ann": 5, "bob": 3}
-    clock.now += 3_600
+    clock.now += 3_601
     metrics.record(row())
-    assert [metrics.statistics(seconds, asker=ALL).queries for seconds in (3_599, 3_600)] == [1, 9]
+    assert [metrics.statistics(each, 0, asker=ALL).total_queries for each in ("1h", "24h", "7d", "30d")] == [1, 9, 9, 9]
 
 
 def test_rows_that_are_too_old_go_also_from_a_disk_without_room(workers, catalogs, row, clock):
@@ -121,5 +122,5 @@ def test_a_search_under_way_when_questions_were_forgotten_is_left_out(workers, c
     clock.now += 0.005
     metrics.record(row(latency_ms=6.0))
     metrics.record(row(latency_ms=4.0))
-    assert metrics.statistics(60, asker=ALL).queries == 2
+    assert metrics.statistics("1h", 0, asker=ALL).total_queries == 2
     assert [text for (text,) in stored(catalogs(), "query")].count("") == 1

@@ -14,14 +14,17 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
+from providers.rag_wrapper.client import WrapperClient
+from retrieval.ingest.collection_writer import batches
 from schemas.errors import ConflictError, InvalidInputError, UnavailableError
 from schemas.metadata import without_reserved
 from schemas.names import check_full_name
@@ -37,25 +40,8 @@ ATTEMPTS = 5
 LINES_AT_ONCE = 200
 BYTES_AT_ONCE = 4 << 20
 
-Body = dict[str, Any]
-
-
 Progress = Callable[[str, int, int], None]
 """Called with a collection's name and how many of its documents are done, of how many."""
-
-
-class Store(Protocol):
-    """The methods of the service that export and import use."""
-
-    def collections_everywhere(self) -> list[Body]: ...
-
-    def collection(self, name: str) -> Body: ...
-
-    def ensure_collection(self, name: str, metadata: Body, *, metric: str | None = None) -> Body: ...
-
-    def export(self, name: str) -> AbstractContextManager[tuple[int, Iterator[bytes]]]: ...
-
-    def add_lines(self, name: str, lines: Sequence[bytes], *, embedding_model: str | None = None) -> Body: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +59,7 @@ class Entry:
     sha256: str
     metric: str
     dimension: int | None
-    metadata: Body
+    metadata: dict[str, Any]
     embedding_model: str | None
 
 
@@ -89,7 +75,7 @@ class Imported:
 
 
 def export_collections(
-    store: Store, directory: Path, names: Sequence[str] | None = None, progress: Progress = lambda *_: None
+    service: WrapperClient, directory: Path, names: Sequence[str] | None = None, progress: Progress = lambda *_: None
 ) -> list[Entry]:
     """Write the collections (by default all of all databases) into `directory`, which must be new or empty.
 
@@ -99,12 +85,12 @@ def export_collections(
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InvalidInputError(f"{directory} must be a new or an empty folder", field="directory")
-    wanted = list(dict.fromkeys(names)) if names else [each["name"] for each in store.collections_everywhere()]
+    wanted = list(dict.fromkeys(names)) if names else [each["name"] for each in service.collections_everywhere()]
     for name in wanted:
-        store.collection(name)
+        service.collection(name)
     directory.mkdir(parents=True, exist_ok=True)
     files = zip(wanted, _files_of(wanted), strict=True)
-    entries = [_export(store, directory, name, file, progress) for name, file in files]
+    entries = [_export(service, directory, name, file, progress) for name, file in files]
     manifest = {"format": FORMAT, "version": VERSION, "collections": [asdict(entry) for entry in entries]}
     _write_whole(directory / MANIFEST, [json.dumps(manifest, indent=2, ensure_ascii=False).encode() + b"\n"])
     return entries
@@ -125,7 +111,7 @@ def read_manifest(directory: Path) -> list[Entry]:
 
 
 def import_collections(
-    store: Store, directory: Path, names: Sequence[str] | None = None, progress: Progress = lambda *_: None
+    service: WrapperClient, directory: Path, names: Sequence[str] | None = None, progress: Progress = lambda *_: None
 ) -> list[Imported]:
     """Store the collections of an export in the service, then compare the service with the export.
 
@@ -139,61 +125,50 @@ def import_collections(
         if name not in entries:
             raise InvalidInputError(f"{directory} has no collection '{name}'", field="collection")
         _verify_file(directory, entries[name])
-    return [_import(store, directory, entries[name], progress) for name in wanted]
+    return [_import(service, directory, entries[name], progress) for name in wanted]
 
 
-class _Seen:
-    """Digest, bytes and lines of a stream so far."""
-
-    def __init__(self, progress: Callable[[int], None]) -> None:
-        self.digest = hashlib.sha256()
-        self.bytes = self.lines = 0
-        self._progress = progress
-
-    def passing(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        for chunk in chunks:
-            self.digest.update(chunk)
-            self.bytes += len(chunk)
-            self.lines += chunk.count(b"\n")
-            self._progress(self.lines)
-            yield chunk
-
-
-def _export(store: Store, directory: Path, name: str, file: str, progress: Progress) -> Entry:
+def _export(service: WrapperClient, directory: Path, name: str, file: str, progress: Progress) -> Entry:
+    path = directory / file
     for _ in range(ATTEMPTS):
-        before = store.collection(name)
-        with store.export(name) as (count, chunks):
-            after = store.collection(name)
-            seen = _Seen(lambda done: progress(name, done, count))
+        before = service.collection(name)
+        with service.export(name) as (count, chunks):
+            after = service.collection(name)
             with suppress(UnavailableError):
-                _write_whole(directory / file, seen.passing(chunks))
-        described = ("metric", "metadata")
-        if seen.lines == count and all(before[key] == after[key] for key in described):
-            return Entry(
-                name=name,
-                file=file,
-                count=count,
-                bytes=seen.bytes,
-                sha256=seen.digest.hexdigest(),
-                metric=before["metric"],
-                dimension=_dimension(directory / file),
-                metadata=before["metadata"],
-                embedding_model=recorded_model(before["metadata"]),
-            )
+                lines, sha256 = _write_whole(path, chunks, lambda done: progress(name, done, count))
+                if lines == count and all(before[key] == after[key] for key in ("metric", "metadata")):
+                    return Entry(
+                        name=name,
+                        file=file,
+                        count=count,
+                        bytes=path.stat().st_size,
+                        sha256=sha256,
+                        metric=before["metric"],
+                        dimension=_dimension(path),
+                        metadata=before["metadata"],
+                        embedding_model=recorded_model(before["metadata"]),
+                    )
     for left in (file, f"{file}{INCOMPLETE}"):
         (directory / left).unlink(missing_ok=True)
     raise UnavailableError(f"The export of '{name}' was cut or its metadata changed, {ATTEMPTS} times")
 
 
-def _write_whole(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write a file so that it has its name only when all of it is on disk."""
+def _write_whole(
+    path: Path, chunks: Iterable[bytes], progress: Callable[[int], None] = lambda lines: None
+) -> tuple[int, str]:
+    """Write a file so that it has its name only when all of it is on disk. Return its lines and its SHA-256."""
     part = path.with_name(path.name + INCOMPLETE)
+    digest, lines = hashlib.sha256(), 0
     with part.open("wb") as file:
         for chunk in chunks:
             file.write(chunk)
+            digest.update(chunk)
+            lines += chunk.count(b"\n")
+            progress(lines)
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
+    return lines, digest.hexdigest()
 
 
 def _dimension(path: Path) -> int | None:
@@ -222,21 +197,18 @@ def _checked(entry: Entry) -> Entry:
 
 
 def _verify_file(directory: Path, entry: Entry) -> None:
-    digest, lines = hashlib.sha256(), 0
     try:
         with (directory / entry.file).open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
-                lines += chunk.count(b"\n")
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InvalidInputError(f"{entry.file} cannot be read: {error.strerror}", field="directory") from None
-    if (digest.hexdigest(), lines) != (entry.sha256, entry.count):
+    if sha256 != entry.sha256:
         raise InvalidInputError(f"{entry.file} is not what the manifest says: nothing was imported", field="directory")
 
 
-def _import(store: Store, directory: Path, entry: Entry, progress: Progress) -> Imported:
+def _import(service: WrapperClient, directory: Path, entry: Entry, progress: Progress) -> Imported:
     metadata = without_reserved(entry.metadata)  # the index that the engine's own keys are about stays where it is
-    there = store.ensure_collection(entry.name, metadata, metric=entry.metric)
+    there = service.ensure_collection(entry.name, metadata, metric=entry.metric)
     if there["metric"] != entry.metric:
         raise ConflictError(f"'{entry.name}' is there with metric {there['metric']}, the export has {entry.metric}")
     if None not in (there["dimension"], entry.dimension) and there["dimension"] != entry.dimension:
@@ -247,39 +219,25 @@ def _import(store: Store, directory: Path, entry: Entry, progress: Progress) -> 
     if recorded not in (None, exported):
         raise EmbeddingModelDiffersError(entry.name, stored=recorded, given=exported or "")
     done = {"created": 0, "updated": 0, "unchanged": 0}
-    sent = 0
-    for lines in _batches(directory / entry.file):
-        answer = store.add_lines(entry.name, lines, embedding_model=exported or "")
-        for key in done:
-            done[key] += answer[key]
-        sent += len(lines)
-        progress(entry.name, sent, entry.count)
-    differences = list(_differences(store, directory, entry))
+    with (directory / entry.file).open("rb") as file:
+        for read in iter(partial(file.readlines, BYTES_AT_ONCE), []):
+            for lines in batches(read, LINES_AT_ONCE):
+                answer = service.add_lines(entry.name, lines, embedding_model=exported or "")
+                for key in done:
+                    done[key] += answer[key]
+                progress(entry.name, sum(done.values()), entry.count)
+    differences = list(_differences(service, directory, entry))
     if without_reserved(there["metadata"]) != metadata:
         differences.append("the collection was there with other metadata, which were kept")
     return Imported(entry.name, **done, differences=tuple(differences))
 
 
-def _batches(path: Path) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    size = 0
-    with path.open("rb") as file:
-        for line in file:
-            if batch and (len(batch) == LINES_AT_ONCE or size + len(line) > BYTES_AT_ONCE):
-                yield batch
-                batch, size = [], 0
-            batch.append(line)
-            size += len(line)
-    if batch:
-        yield batch
-
-
-def _differences(store: Store, directory: Path, entry: Entry) -> Iterator[str]:
+def _differences(service: WrapperClient, directory: Path, entry: Entry) -> Iterator[str]:
     """Yield a sentence for each difference; documents are compared by digests of their lines, in any order."""
     with (directory / entry.file).open("rb") as file:
         wanted = dict(map(_id_and_digest, file))
     missing, changed, more = set(wanted), 0, 0
-    with store.export(entry.name) as (count, chunks):
+    with service.export(entry.name) as (count, chunks):
         lines = 0
         for line in _lines(chunks):
             lines += 1

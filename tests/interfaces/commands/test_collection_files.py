@@ -6,7 +6,13 @@ from contextlib import contextmanager
 import orjson
 import pytest
 
-from retrieval.collection_files import ATTEMPTS, MANIFEST, export_collections, import_collections, read_manifest
+from interfaces.commands.work.collection_files import (
+    ATTEMPTS,
+    MANIFEST,
+    export_collections,
+    import_collections,
+    read_manifest,
+)
 from schemas.errors import InvalidInputError, UnavailableError
 from schemas.metadata import check_reserved
 from schemas.storage.reembedding import EmbeddingModelDiffersError, recorded_model
