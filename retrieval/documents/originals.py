@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,18 +41,22 @@ class Originals:
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             os.link(file, kept)
-        _sync(kept.parent)
-        self._remove(kept.parent.glob(f"{document_id}-*"), but=kept)
+        sync_folder(kept.parent)
+        self.forget(collection_id, document_id, but=kept)
 
     def find(self, collection_id: str, document_id: str, sha256: object) -> Path | None:
         """Return where the original of a stored document lies, None when it is not kept."""
         path = self._path(collection_id, document_id, sha256)
         return path if path is not None and path.is_file() else None
 
-    def forget(self, collection_id: str, document_id: str) -> None:
-        """Remove the originals of a document."""
-        if _COLLECTION_ID.fullmatch(collection_id) and _DOCUMENT_ID.fullmatch(document_id):
-            self._remove((self._folder / collection_id).glob(f"{document_id}-*"))
+    def forget(self, collection_id: str, document_id: str, but: Path | None = None) -> bool:
+        """Remove the originals of a document, `but` one. Return whether there was any."""
+        if not _COLLECTION_ID.fullmatch(collection_id) or not _DOCUMENT_ID.fullmatch(document_id):
+            return False
+        found = [each for each in (self._folder / collection_id).glob(f"{document_id}-*") if each != but]
+        for each in found:
+            each.unlink(missing_ok=True)
+        return bool(found)
 
     def erase(self, target: Target) -> int:
         """Remove the originals of erased documents, also where only some of their chunks are erased.
@@ -60,14 +64,9 @@ class Originals:
         Return the number of documents that had one.
         """
         folder = target.collection_id or target.collection
-        if folder is None or not _COLLECTION_ID.fullmatch(folder):
+        if folder is None:
             return 0
-        removed = 0
-        for document_id in target.document_ids:
-            if _DOCUMENT_ID.fullmatch(document_id) and any((self._folder / folder).glob(f"{document_id}-*")):
-                self.forget(folder, document_id)
-                removed += 1
-        return removed
+        return sum(self.forget(folder, document_id) for document_id in target.document_ids)
 
     def told_by(self, file: Path) -> tuple[str, str, str] | None:
         """Return the ids of collection and document and the digest that the path of an original tells; None for any
@@ -94,14 +93,9 @@ class Originals:
             return None
         return self._folder / collection_id / f"{document_id}-{sha256}"
 
-    def _remove(self, files: Iterable[Path], but: Path | None = None) -> None:
-        for file in files:
-            if file != but:
-                with suppress(FileNotFoundError):
-                    file.unlink()
 
-
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Write a folder's entries to the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from functools import wraps
 from typing import Any
 
-from retrieval.clock import z_time
+from retrieval.clock import z_time_of_ms
 from retrieval.ingest.identity import document_id
 from schemas.access.owners import AUDIENCE_COLUMN, Asker, Ownership
 from schemas.contracts.jobs import QUEUED, Job, JobFile, JobNotFoundError, SpooledFile, Wanted
@@ -69,8 +68,8 @@ def _job(
         id=id,
         number=number,
         status=status,
-        created_at=_to_time(created_at_ms),
-        finished_at=None if finished_at_ms is None else _to_time(finished_at_ms),
+        created_at=z_time_of_ms(created_at_ms),
+        finished_at=None if finished_at_ms is None else z_time_of_ms(finished_at_ms),
         wanted=of_fields(Wanted, {**wanted, "tags": tuple(wanted.get("tags") or ())}),
         files=(),
         of=Ownership(owner, audience),
@@ -84,20 +83,6 @@ def _file(**columns: Any) -> JobFile:
 
 JOBS = Table("jobs", _job, json=("wanted",))
 FILES = Table("job_files", _file, order="number", json=("warnings", "metadata"))
-_FOLDED = Table("job_files", lambda job_id, number, attachment: (job_id, number, attachment), json=("attachment",))
-
-
-def unfold_attachments(transaction: Transaction) -> None:
-    """Give what earlier releases said of a kept file in one value columns of its own."""
-    for job_id, number, told in _FOLDED.rows(transaction, Condition("attachment IS NOT NULL")):
-        FILES.update(
-            *(transaction, having(job_id=job_id, number=number)),
-            attachment=None,
-            source=told["source"],
-            metadata=told.get("metadata") or {},
-            max_tokens=told.get("max_tokens"),
-            overlap_tokens=told.get("overlap_tokens") or 0,
-        )
 
 
 def seen_job(transaction: Transaction, job_id: str, asker: Asker) -> Job:
@@ -146,7 +131,3 @@ def take_out(transaction: Transaction, files: Condition) -> list[tuple[str, int]
         if not FILES.count(transaction, having(job_id=job_id)):
             forget(transaction, having(id=job_id))
     return [(str(job_id), int(number)) for job_id, number in taken]
-
-
-def _to_time(at_ms: int) -> str:
-    return z_time(datetime.fromtimestamp(at_ms / 1e3, UTC))

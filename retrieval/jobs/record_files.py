@@ -22,6 +22,8 @@ from retrieval.ingest.records import BadLine, Record, read_records
 from retrieval.reading import EMPTY, UnreadableError
 from schemas.errors import InvalidInputError
 
+_Line = tuple[Record, Draft]
+"""A record, and the document that it becomes."""
 PIECE_BYTES = 1 << 20
 BATCH_BYTES = 8 << 20
 """The length of the lines after which a batch is stored even if it is of few."""
@@ -76,7 +78,7 @@ class RecordFile:
         with closing(sqlite3.connect("")) as used:
             used.execute("CREATE TABLE used (id TEXT PRIMARY KEY, line INTEGER) WITHOUT ROWID")
             for batch in _batches(read_records(lines)):
-                self._store([each for each in batch if isinstance(each, Record) and self._is_first(each, used)])
+                self._store([kept for each in batch if isinstance(each, Record) and (kept := self._kept(each, used))])
                 for each in batch:
                     if isinstance(each, BadLine):
                         self._refuse(each.line, each.message)
@@ -91,18 +93,19 @@ class RecordFile:
         if len(self.named) < MAX_NAMED:
             self.named.append((line, message))
 
-    def _is_first(self, record: Record, used: sqlite3.Connection) -> bool:
+    def _kept(self, record: Record, used: sqlite3.Connection) -> _Line | None:
+        """Return the record with its document, None when it has no text, or not an id of its own."""
         draft = self._draft(record)
         if draft is None:
-            return False
+            return None
         if used.execute("INSERT OR IGNORE INTO used VALUES (?, ?)", (draft.id, record.line)).rowcount:
-            return True
+            return record, draft
         if record.id:
             [line] = used.execute("SELECT line FROM used WHERE id = ?", (draft.id,)).fetchone()
             self._refuse(record.line, f"id '{record.id}' was already used by line {line}")
-        return False
+        return None
 
-    def _store(self, records: Sequence[Record]) -> None:
+    def _store(self, records: Sequence[_Line]) -> None:
         """Write records in one request. Those that cannot be embedded are left out; a request that is refused is halved
         until only the faulty ones are left out."""
         if not records:
@@ -112,10 +115,9 @@ class RecordFile:
             written = self.writer.following(partial(self._write, records))
         except NOT_EMBEDDED as error:
             text = error.text if isinstance(error, TextNotEmbeddedError) else None
-            drafts = [draft for each in records if (draft := self._draft(each))]
-            faulty = 0 if len(records) == 1 else place_of(text, drafts)
+            faulty = 0 if len(records) == 1 else place_of(text, [draft for _, draft in records])
             if faulty is not None:
-                self._refuse(records[faulty].line, error.message)
+                self._refuse(records[faulty][0].line, error.message)
             middle = len(records) // 2 if faulty is None else faulty
             for part in (records[:middle], records[middle + (faulty is not None) :]):
                 self._store(part)
@@ -125,17 +127,16 @@ class RecordFile:
         if written:
             self.wrote()
 
-    def _write(self, records: Sequence[Record]) -> int:
+    def _write(self, records: Sequence[_Line]) -> int:
         """Write the records that have changed, and return their number."""
-        drafts = [draft for each in records if (draft := self._draft(each))]
         # Loads with a prefix of their own made the ids of the whole source.
         earlier = {
-            draft.id: record_id(self.file.source, each.title, each.text)
-            for each, draft in zip(records, drafts, strict=True)
-            if not each.id
+            draft.id: record_id(self.file.source, each.title, each.text) for each, draft in records if not each.id
         }
-        stored = self.writer.stored_by_id([*(each.id for each in drafts), *earlier.values()])
-        drafts = [replace(each, id=earlier[each.id]) if earlier.get(each.id, "") in stored else each for each in drafts]
+        stored = self.writer.stored_by_id([*(draft.id for _, draft in records), *earlier.values()])
+        drafts = [
+            replace(each, id=earlier[each.id]) if earlier.get(each.id, "") in stored else each for _, each in records
+        ]
         changed = [
             each for each in drafts if not (each.id in stored if self.keeps else each.is_stored_as(stored.get(each.id)))
         ]

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from retrieval.documents.originals import sync_folder
 from retrieval.ingest.identity import stored_name
 from schemas.contracts.jobs import RefusedFileError, SpooledFile
 from schemas.errors import DiskFloorError
@@ -183,15 +184,6 @@ class Incoming:
         """Make the names of the files survive a loss of power."""
         sync_folder(self._folder)
         sync_folder(self._folder.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Write a folder's entries to the disk."""
-    descriptor = os.open(folder, _FOLDER)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def checked_name(given: str) -> str:
