@@ -16,6 +16,7 @@ from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.parsing.confinement import lacking
 from retrieval.watching.stored_reports import Watchers
 from schemas.access.callers import SERVICE, acting_as
+from schemas.access.owners import Asker
 from schemas.connections import DEGRADED, UNHEALTHY, Connection, HealthReport
 from schemas.contracts.jobs import STATUSES
 from schemas.contracts.watchers import LOST, STATES
@@ -120,7 +121,7 @@ def _of_jobs(jobs: StoredJobs) -> Iterator[Gauge]:
 
 
 def _of_watchers(watchers: Watchers) -> Iterator[Gauge]:
-    known = watchers.of_all()
+    known = watchers.all(asker=Asker(sees_all=True))
     by_state = Counter(each.state for each in known)
     for state in (*STATES, LOST):
         yield Gauge("rag_watchers", "Watched folders", by_state.get(state, 0), {"state": state})

@@ -50,9 +50,7 @@ def read_query_set(folder: Path) -> QuerySet:
     for part in (CORPUS, QUERIES, JUDGEMENTS):
         if not (folder / part).is_file():
             raise InvalidInputError(f"'{folder}' is no query set: it has no {part}")
-    texts = _texts(str(folder / QUERIES), _lines_of(folder / QUERIES))
-    judged = _judgements(str(folder / JUDGEMENTS), _lines_of(folder / JUDGEMENTS), texts)
-    queries = _with_something_relevant(texts, judged)
+    queries = _queries(_text_of(folder / QUERIES), _text_of(folder / JUDGEMENTS), f"{folder}/")
     if not queries:
         raise InvalidInputError(f"'{folder}' is no query set: {JUDGEMENTS} finds nothing relevant to any query")
     return QuerySet(folder.resolve().name, folder / CORPUS, queries)
@@ -69,9 +67,7 @@ def queries_in(files: QuerySetFiles) -> tuple[Query, ...]:
                 file=part,
                 limit=MAX_GIVEN_CHARACTERS,
             )
-    texts = _texts(QUERIES, _numbered(io.StringIO(files.queries.removeprefix("\ufeff"), newline=None)))
-    lines = _numbered(io.StringIO(files.qrels.removeprefix("\ufeff"), newline=None))
-    queries = _with_something_relevant(texts, _judgements(JUDGEMENTS, lines, texts))
+    queries = _queries(files.queries, files.qrels)
     if not queries:
         raise InvalidQuerySetError(f"{JUDGEMENTS} finds nothing relevant to any query", file=JUDGEMENTS)
     if len(queries) > MAX_GIVEN_QUESTIONS:
@@ -84,7 +80,10 @@ def queries_in(files: QuerySetFiles) -> tuple[Query, ...]:
     return queries
 
 
-def _with_something_relevant(texts: Mapping[str, str], judged: Mapping[str, Mapping[str, int]]) -> tuple[Query, ...]:
+def _queries(queries: str, judgements: str, folder: str = "") -> tuple[Query, ...]:
+    """Return the queries that have a relevant document."""
+    texts = _texts(folder + QUERIES, _numbered(queries))
+    judged = _judgements(folder + JUDGEMENTS, _numbered(judgements), texts)
     return tuple(
         Query(query_id, text, judged[query_id])
         for query_id, text in texts.items()
@@ -137,18 +136,16 @@ def _judgements(name: str, lines: Iterable[tuple[int, str]], texts: Mapping[str,
 _COLUMNS = "is not a query's id, a document's id and a whole number, with tabs"
 
 
-def _lines_of(path: Path) -> Iterator[tuple[int, str]]:
+def _text_of(path: Path) -> str:
     try:
-        with path.open(encoding="utf-8-sig") as lines:
-            yield from _numbered(lines)
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{path} cannot be read: {error}") from None
 
 
-def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield number, line
+def _numbered(text: str) -> Iterator[tuple[int, str]]:
+    lines = io.StringIO(text.removeprefix("\ufeff"), newline=None)
+    return ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
 
 
 def _wrong(name: str, number: int, field: str | None, what: str) -> InvalidQuerySetError:

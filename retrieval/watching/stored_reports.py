@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
 from typing import Any
 
-from retrieval.clock import z_time
+from retrieval.clock import z_time_of_ms
 from schemas.access.owners import AUDIENCE_COLUMN, Asker, Ownership, check_meant, ownership_of
 from schemas.contracts.watchers import (
     LOST,
@@ -46,18 +45,6 @@ MAX_WATCHERS = 1_000
 """The most watchers that one owner may have, those that have stopped included."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    owner: str
-    audience: str
-    name: str
-    reported_at_ms: int
-    report: dict[str, Any]
-
-
-WATCHERS = Table("watchers", _Row, order="name, owner", json=("report",))
-
-
 class WatcherNotFoundError(NotFoundError):
     code = "watcher_not_found"
 
@@ -71,6 +58,7 @@ class Watchers(Part):
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         place = Place("watchers", "left out of the reports", self.erase)
         super().__init__(database, "watchers", STEPS, place, clock=clock)
+        self._table = Table("watchers", self._known, order="name, owner", json=("report",))
 
     def report(self, name: str, report: WatcherReport, *, asker: Asker) -> KnownWatcher:
         """Store a report of a watcher of the asker's.
@@ -96,29 +84,23 @@ class Watchers(Part):
                     instance=before.report.instance,
                     reported_at=before.reported_at,
                 )
-            if before is None and WATCHERS.count(transaction, having(owner=asker.owner)) >= MAX_WATCHERS:
+            if before is None and self._table.count(transaction, having(owner=asker.owner)) >= MAX_WATCHERS:
                 raise ConflictError(
                     f"You have {MAX_WATCHERS:,} watchers already, which is as many as one may have: forget one first",
                     code="too_many_watchers",
                     limit=MAX_WATCHERS,
                 )
-            of = asker.made(shared=report.shared)
-            row = _Row(of.owner, of.audience, name, now_ms, asdict(report))
+            of, told = asker.made(shared=report.shared), asdict(report)
             key = {"owner": of.owner, "name": name}
-            WATCHERS.put(transaction, key, audience=of.audience, reported_at_ms=now_ms, report=row.report)
-            return self._known(row)
+            self._table.put(transaction, key, audience=of.audience, reported_at_ms=now_ms, report=told)
+            return self._known(of.owner, of.audience, name, now_ms, told)
 
         return self._database.commit_quickly(operation)
 
     def all(self, *, asker: Asker) -> list[KnownWatcher]:
         """Return the watchers that the asker sees, sorted by name and owner."""
         with self._database.read() as transaction:
-            return [self._known(row) for row in WATCHERS.rows(transaction, seen_by(asker))]
-
-    def of_all(self) -> list[KnownWatcher]:
-        """Return everybody's watchers."""
-        with self._database.read() as transaction:
-            return [self._known(row) for row in WATCHERS.rows(transaction)]
+            return self._table.rows(transaction, seen_by(asker))
 
     def one(self, name: str, *, asker: Asker, of_owner: str | None = None) -> KnownWatcher:
         """Return the watcher of that name which `ownership_of` finds. Raises WatcherNotFoundError."""
@@ -139,7 +121,7 @@ class Watchers(Part):
             if found is None:
                 raise WatcherNotFoundError(name)
             check_meant(asker, found.of, of_owner, f"Watcher '{name}'")
-            WATCHERS.delete(transaction, having(owner=found.of.owner, name=name))
+            self._table.delete(transaction, having(owner=found.of.owner, name=name))
 
         self._database.freely.commit(operation)
 
@@ -151,13 +133,13 @@ class Watchers(Part):
 
         def operation(transaction: Transaction) -> int:
             changed = 0
-            for row in WATCHERS.rows(transaction):
-                mine, told = having(owner=row.owner, name=row.name), row.report
-                kept = [each for each in told["failures"] if not _is_of(target, each["path"])]
-                if row.owner == target.owner:
-                    WATCHERS.delete(transaction, mine)
-                elif len(kept) < len(told["failures"]) or told.get("passed_over"):  # of an earlier release
-                    WATCHERS.update(transaction, mine, report={**told, "failures": kept, "passed_over": []})
+            for each in self._table.rows(transaction):
+                mine, report = having(owner=each.of.owner, name=each.name), each.report
+                kept = tuple(failed for failed in report.failures if not _is_of(target, failed.path))
+                if each.of.owner == target.owner:
+                    self._table.delete(transaction, mine)
+                elif len(kept) < len(report.failures):
+                    self._table.update(transaction, mine, report=replace(report, failures=kept))
                 else:
                     continue
                 changed += 1
@@ -169,16 +151,14 @@ class Watchers(Part):
         if not is_watcher_name(name):
             return None
         of = ownership_of(transaction, "watchers", "name", name, asker, of_owner)
-        row = None if of is None else WATCHERS.first(transaction, having(owner=of.owner, name=name))
-        return None if row is None else self._known(row)
+        return None if of is None else self._table.first(transaction, having(owner=of.owner, name=name))
 
-    def _known(self, row: _Row) -> KnownWatcher:
-        failures = tuple(of_fields(FailedFile, each) for each in row.report["failures"])
-        report = of_fields(WatcherReport, {**row.report, "failures": failures})
-        is_late = self._clock() - row.reported_at_ms / 1e3 > LOST_AFTER_SECONDS
-        state = LOST if is_late and report.state != STOPPED else report.state
-        reported_at = z_time(datetime.fromtimestamp(row.reported_at_ms / 1e3, UTC))
-        return KnownWatcher(row.name, Ownership(row.owner, row.audience), state, reported_at, report)
+    def _known(self, owner: str, audience: str, name: str, reported_at_ms: int, report: dict[str, Any]) -> KnownWatcher:
+        failures = tuple(of_fields(FailedFile, each) for each in report["failures"])
+        told = of_fields(WatcherReport, {**report, "failures": failures})
+        is_late = self._clock() - reported_at_ms / 1e3 > LOST_AFTER_SECONDS
+        state = LOST if is_late and told.state != STOPPED else told.state
+        return KnownWatcher(name, Ownership(owner, audience), state, z_time_of_ms(reported_at_ms), told)
 
 
 def _is_of(target: Target, path: str) -> bool:
