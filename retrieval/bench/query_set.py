@@ -11,12 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from schemas.contracts.judgements import (
-    MAX_GIVEN_CHARACTERS,
-    MAX_GIVEN_QUESTIONS,
-    InvalidQuerySetError,
-    QuerySetFiles,
-)
+from schemas.contracts.judgements import MAX_GIVEN_CHARACTERS, MAX_GIVEN_QUESTIONS, InvalidQuerySetError, QuerySetFiles
 from schemas.contracts.search import InvalidQueryError, check_query
 from schemas.errors import InvalidInputError
 

@@ -18,13 +18,7 @@ import structlog
 from retrieval.asking import ask_within
 from schemas.contracts.context import ContextQuery
 from schemas.contracts.search import SearchAnswer
-from schemas.errors import (
-    AccessError,
-    ClientGoneError,
-    CollectionNotFoundError,
-    InvalidInputError,
-    RagError,
-)
+from schemas.errors import AccessError, ClientGoneError, CollectionNotFoundError, InvalidInputError, RagError
 
 log = structlog.get_logger(__name__)
 

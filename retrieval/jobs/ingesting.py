@@ -34,24 +34,9 @@ from retrieval.text_collections import TextCollections
 from retrieval.workers.worker_process import WorkerEndedError
 from schemas.access.callers import Caller, acting_as
 from schemas.connections import CollectionInfo
-from schemas.contracts.jobs import (
-    DONE,
-    EMBEDDING,
-    FAILED,
-    SKIP,
-    UNCHANGED,
-    DueFile,
-    Job,
-    JobFile,
-)
+from schemas.contracts.jobs import DONE, EMBEDDING, FAILED, SKIP, UNCHANGED, DueFile, Job, JobFile
 from schemas.contracts.rule_documents import EmbeddingFailureError
-from schemas.errors import (
-    CollectionNotFoundError,
-    DiskFloorError,
-    NotRecordedError,
-    RagError,
-    UnavailableError,
-)
+from schemas.errors import CollectionNotFoundError, DiskFloorError, NotRecordedError, RagError, UnavailableError
 from schemas.records import Vector
 from schemas.settings import RetrievalSettings
 

@@ -9,16 +9,7 @@ from typing import Any
 
 import orjson
 
-from retrieval.jobs.job_rows import (
-    FILES,
-    JOBS,
-    STEPS,
-    forget,
-    insert_file,
-    seen_job,
-    take_out,
-    with_files,
-)
+from retrieval.jobs.job_rows import FILES, JOBS, STEPS, forget, insert_file, seen_job, take_out, with_files
 from retrieval.jobs.record_files import MAX_NAMED
 from schemas.access.owners import OPEN, Asker
 from schemas.contracts.jobs import (

@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from providers.base import SupportsMetadataFiltering
 from retrieval.search.asking import Found, Plan
 from retrieval.search.fusion import DocumentKey, key_of, passage_of
-from schemas.contracts.search import (
-    OK,
-    Explanation,
-    FusedResult,
-    OracleReceipt,
-    OracleVerdict,
-    SearchReceipt,
-)
+from schemas.contracts.search import OK, Explanation, FusedResult, OracleReceipt, OracleVerdict, SearchReceipt
 from schemas.where import Equals, HasId, Or, Where, all_of
 
 
