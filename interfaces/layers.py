@@ -33,9 +33,8 @@ from registry.stored_looks import StoredLooks
 from registry.topics.conversations import Conversations
 from registry.topics.topic import TopicByChat, TopicByRule
 from registry.typed_secrets.sealing import Seal
-from retrieval.bench.background import BenchRunner
+from retrieval.bench.benches import BenchRunner, StoredBenches
 from retrieval.bench.judgements import Judgements
-from retrieval.bench.stored_benches import StoredBenches
 from retrieval.chat.answering import Chat, ChatPassages
 from retrieval.chat.history import ChatHistory
 from retrieval.context.layer import ContextLayer

@@ -23,6 +23,7 @@ from registry.embedding.queries import QueryEmbeddings
 from registry.stored_connections import ConnectionNotFoundError
 from retrieval.ingest.drafts import first_words, text_to_embed
 from retrieval.ingest.embedding_texts import TextNotEmbeddedError, embed_or_name
+from retrieval.jobs.background_helper import BackgroundHelper
 from schemas.access.callers import SERVICE, acting_as
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, RagError, UnavailableError
 from schemas.records import Document, Vector
@@ -60,14 +61,6 @@ class Storage(Protocol):
     def tell(self, part: Part, error: str, *, is_final: bool) -> None: ...
 
 
-class Background(Protocol):
-    """A process that embeds with models of this machine, beside the questions (`retrieval/jobs`)."""
-
-    def embed(self, connection: EmbeddingProvider, texts: list[str]) -> Vector: ...
-
-    def rest(self) -> None: ...
-
-
 class Reembedder:
     """The one thread of a service that re-embeds. `clock` returns seconds."""
 
@@ -76,7 +69,7 @@ class Reembedder:
         storage: Storage,
         connections: Connections,
         embeddings: QueryEmbeddings,
-        background: Background,
+        background: BackgroundHelper,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._storage = storage

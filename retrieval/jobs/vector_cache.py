@@ -27,8 +27,7 @@ Known = dict[bytes, Vector]
 class VectorCache:
     """In memory only, and for as long as there is room; safe for several threads, each with another file."""
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._files: dict[FileKey, tuple[EmbeddingProvider, Known]] = {}  # the one begun longest ago first
 
@@ -57,7 +56,7 @@ class VectorCache:
                 vectors = ask([*missing.values()])
                 with self._lock:
                     known.update(zip(missing, vectors, strict=True))
-                    while sum(map(_size_bytes, self._files.values())) > self._max_bytes:
+                    while sum(len(known) * vectors[0].nbytes for _, known in self._files.values()) > MAX_BYTES:
                         del self._files[next(iter(self._files))]
                 gained()
             parts += [known[digest] for digest in digests]
@@ -66,8 +65,3 @@ class VectorCache:
     def forget(self, file: FileKey) -> None:
         with self._lock:
             self._files.pop(file, None)
-
-
-def _size_bytes(file: tuple[EmbeddingProvider, Known]) -> int:
-    _, known = file
-    return len(known) * next((each.nbytes for each in known.values()), 0)

@@ -11,11 +11,10 @@ from ir_measures import RR, R, Success, nDCG
 
 from registry.embedding.queries import EmbeddingMismatchError
 from retrieval.bench import judgements as module
-from retrieval.bench.background import BenchRunner
+from retrieval.bench.benches import LOST_AFTER_SECONDS, BenchRunner, StoredBenches
 from retrieval.bench.judgements import Judgements
 from retrieval.bench.query_set import read_query_set
 from retrieval.bench.running import MEASURES, Bench, mean, quality
-from retrieval.bench.stored_benches import LOST_AFTER_SECONDS, StoredBenches
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.semantic import SemanticOracle
 from schemas.access.owners import Asker
