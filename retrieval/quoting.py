@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 FIRST_LINE, LAST_LINE = "=== Retrieved Context ===", "=== End Context ==="
 """The lines around a block of context (contract *documents*, §2.3)."""
@@ -74,10 +75,7 @@ def without_markers(text: str) -> str:
 
     Such a line is found however it is spaced, and whatever invisible characters it contains.
     """
-    if not _ANY_EQUALS.search(text):
-        return text
-    parts = _LINE_BREAKS.split(text)
-    return "".join(_without_marker(part) if _ANY_EQUALS.search(part) else part for part in parts)
+    return _with_changed_lines(text, _ANY_EQUALS, _without_marker)
 
 
 def one_line(title: str) -> str:
@@ -98,15 +96,18 @@ def quoted(text: str) -> str:
 
 def _without_source_lines(text: str) -> str:
     """Replace opening brackets by parentheses in lines that look like `[Source: …]`."""
-    parts = _LINE_BREAKS.split(text)
-    return "".join(part.translate(_UNBRACKETED) if _names_a_source(part) else part for part in parts)
+    return _with_changed_lines(text, _ANY_BRACKET, _without_source)
 
 
-def _names_a_source(line: str) -> bool:
-    if not _ANY_BRACKET.search(line):
-        return False
+def _with_changed_lines(text: str, suspicious: re.Pattern[str], change: Callable[[str], str]) -> str:
+    if not suspicious.search(text):
+        return text
+    return "".join(change(part) if suspicious.search(part) else part for part in _LINE_BREAKS.split(text))
+
+
+def _without_source(line: str) -> str:
     found = _SOURCE_LINE.match(_as_seen(line))
-    return found is not None and _ANY_BRACKET.search(found[1]) is not None
+    return line.translate(_UNBRACKETED) if found and _ANY_BRACKET.search(found[1]) else line
 
 
 def _without_marker(line: str) -> str:

@@ -135,10 +135,9 @@ class ContextLayer:
         submit = self._health_pool.submit
         asked = {name: ask_within(HEALTH_SECONDS, submit, probe) for name, probe in probes.items()}
         counted = ask_within(HEALTH_SECONDS, submit, self._indexed_documents)
-        outcomes = {name: outcome() for name, outcome in asked.items()}
         parts = {
             name: PartHealth(each.milliseconds, None if each.error is None else each.error.message)
-            for name, each in outcomes.items()
+            for name, each in ((name, outcome()) for name, outcome in asked.items())
         }
         documents = counted()
         if documents.error is not None:

@@ -17,8 +17,7 @@ from schemas.storage.erasure import Target
 
 _DOCUMENT_ID = re.compile(r"[0-9a-f-]{32,36}")
 _COLLECTION_ID = re.compile(r"[0-9A-Za-z._-]{1,512}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_ORIGINAL = re.compile(rf"({_DOCUMENT_ID.pattern})-({_SHA256.pattern})")
+_ORIGINAL = re.compile(rf"({_DOCUMENT_ID.pattern})-([0-9a-f]{{64}})")
 
 
 class Originals:
@@ -87,11 +86,9 @@ class Originals:
                 shutil.rmtree(collection, ignore_errors=True)
 
     def _path(self, collection_id: str, document_id: str, sha256: object) -> Path | None:
-        if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-            return None
-        if not _COLLECTION_ID.fullmatch(collection_id) or not _DOCUMENT_ID.fullmatch(document_id):
-            return None
-        return self._folder / collection_id / f"{document_id}-{sha256}"
+        name = f"{document_id}-{sha256}"
+        is_name = _COLLECTION_ID.fullmatch(collection_id) and _ORIGINAL.fullmatch(name)
+        return self._folder / collection_id / name if is_name else None
 
 
 def sync_folder(folder: Path) -> None:

@@ -73,10 +73,9 @@ class ContextWriter:
             if results:
                 parts.append(f"## {HEADINGS[kind]}")
             for result in results:
-                title = one_line(_title(result.metadata) or result.doc_id)
-                source = ContextSource(len(sources) + 1, kind, result.collection, result.chunk_id, result.doc_id, title)
-                sources.append(source)
-                parts.append(f"[{source.number}] {title} ({result.collection})\n\n{quoted(excerpt(result.content))}")
+                title, place = one_line(_title(result.metadata) or result.doc_id), result.collection
+                sources.append(ContextSource(len(sources) + 1, kind, place, result.chunk_id, result.doc_id, title))
+                parts.append(f"[{len(sources)}] {title} ({place})\n\n{quoted(excerpt(result.content))}")
         if not sources:
             parts.append("Nothing is known of this topic.")
         return ProjectContext(topic, "\n\n".join(parts), sources, answer.receipt.collections)
@@ -100,25 +99,20 @@ class ContextWriter:
         if notes:
             parts += ["## Newest notes", QUOTES_ARE_DATA]
             for note in notes:
-                source = ContextSource(
-                    len(sources) + 1, NOTE, self._notes_collection, note.id, note.id, note.session_name
-                )
-                sources.append(source)
-                head = f"[{source.number}] {note.created_at[:10]}, {one_line(note.session_name)}"
+                place, title = self._notes_collection, note.session_name
+                sources.append(ContextSource(len(sources) + 1, NOTE, place, note.id, note.id, title))
+                head = f"[{len(sources)}] {note.created_at[:10]}, {one_line(title)}"
                 parts.append(f"{head}\n\n{quoted(excerpt(note.text))}")
         return ProjectContext(None, "\n\n".join(parts), sources, chosen.receipt)
 
-    def _documents(self, corpus: OpenCorpus, collection: CollectionInfo, number: int) -> Iterator[ContextSource]:
+    def _documents(self, corpus: OpenCorpus, collection: CollectionInfo, first: int) -> Iterator[ContextSource]:
         reads = corpus.able(SupportsMetadataFiltering)
         page = reads.documents(collection.name, FIRST_CHUNKS, limit=OVERVIEW_TITLES)
         kind = self._kinds.get(collection.name, DOCUMENT)
-        for each in page.documents:
-            told = each.metadata
-            document_id = str(told.get("document_id", each.id))
-            yield ContextSource(
-                number, kind, collection.name, each.id, document_id, one_line(str(told.get("title") or document_id))
-            )
-            number += 1
+        for number, each in enumerate(page.documents, start=first):
+            document_id = str(each.metadata.get("document_id", each.id))
+            title = one_line(str(each.metadata.get("title") or document_id))
+            yield ContextSource(number, kind, collection.name, each.id, document_id, title)
 
 
 def _title(metadata: dict[str, Any]) -> str:
