@@ -51,13 +51,10 @@ class WarmUp:
 
     def _run(self, is_due: Callable[[], bool], load: Callable[[], None]) -> None:
         try:
-            if is_due() or self._is_needed():
-                load()
+            is_due_already = is_due()
+            while not is_due_already and not self._mark.exists():
+                if self._ends.wait(LOOK_SECONDS):
+                    return
+            load()
         except RagError as error:
             log.info("embeddings are not ready yet", reason=error.message)
-
-    def _is_needed(self) -> bool:
-        while not self._mark.exists():
-            if self._ends.wait(LOOK_SECONDS):
-                return False
-        return True

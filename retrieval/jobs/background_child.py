@@ -43,12 +43,14 @@ def main() -> None:
     if opening is None:
         return
     threading.Thread(target=_end_with_reader, args=(answers.fileno(),), name="reader", daemon=True).start()
-    connection = orjson.loads(opening)
-    embedding: EmbeddingProvider | None = None
+    told, embedding = orjson.loads(opening), None
     while (message := read_message(questions)) is not None and read_message(questions) is not None:
         task = orjson.loads(message)
         try:
-            embedding = embedding or _connect(connection)
+            if embedding is None:
+                registry = discover(ProviderRegistry())
+                made = registry.connect("embedding", told["provider"], told["config"], ProviderContext())
+                embedding = cast(EmbeddingProvider, made)
             answer = _embedded(embedding, task) if "embed" in task else (_split(embedding, task), b"")
         except RagError as error:
             answer = _told(error), b""
@@ -83,14 +85,6 @@ def _split(embedding: EmbeddingProvider, task: dict[str, Any]) -> bytes:
 def _told(error: RagError) -> bytes:
     told = {"kind": type(error).__name__, "message": error.message, "code": error.code, "details": error.details}
     return orjson.dumps({"error": told}, default=str)
-
-
-def _connect(connection: dict[str, Any]) -> EmbeddingProvider:
-    registry = discover(ProviderRegistry())
-    return cast(
-        EmbeddingProvider,
-        registry.connect("embedding", connection["provider"], connection["config"], ProviderContext()),
-    )
 
 
 if __name__ == "__main__":
