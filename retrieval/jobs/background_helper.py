@@ -31,7 +31,7 @@ MAX_THREADS = 2
 _KINDS: dict[str, type[RagError]] = {each.__name__: each for each in (ConfigurationError, InvalidInputError, RagError)}
 
 
-class BackgroundHelper:
+class BackgroundHelper(WorkerProcess):
     """The process that helps with jobs, started with its first task; threads wait for their turn.
 
     `owner` is the data directory, which the command line of the process names. A text may take as long to be split as
@@ -43,7 +43,7 @@ class BackgroundHelper:
     ) -> None:
         # In the session of the service: Linux may weigh sessions against each other whatever their niceness.
         arguments = ["-m", "retrieval.jobs.background_child", "--for", str(owner)]
-        self.process = WorkerProcess("The process that helps with jobs", arguments, clock=clock)
+        super().__init__("The process that helps with jobs", arguments, clock=clock)
         self._limits = limits or ReadingLimits()
 
     def embed(self, connection: EmbeddingProvider, texts: list[str]) -> Vector:
@@ -67,17 +67,11 @@ class BackgroundHelper:
             raise UnreadableError(f"takes more than {round(seconds, 1):g} seconds to be split") from error
         return SplitDocument([Chunk(*each) for each in told["chunks"]], told["warnings"])
 
-    def rest(self) -> None:
-        self.process.rest()
-
-    def close(self) -> None:
-        self.process.close()
-
     def _ask(
         self, connection: EmbeddingProvider, task: dict[str, Any], *, seconds: float
     ) -> tuple[dict[str, Any], bytes]:
         opening = orjson.dumps({"provider": connection.id, "config": _frugal(connection)})
-        told, more = self.process.ask(task, seconds=seconds, opening=opening)
+        told, more = self.ask(task, seconds=seconds, opening=opening)
         if "error" in told:
             fault = told["error"]
             raise _KINDS.get(fault["kind"], UnavailableError)(fault["message"], code=fault["code"], **fault["details"])

@@ -193,11 +193,8 @@ class KeptFiles(Part):
         """Return those of the files that are kept and not of the target, each with its name."""
         with self._database.read() as transaction:
             known = OLDEST_FIRST.rows(transaction)
-        return {
-            self._path(each): f"file '{each.id}'"
-            for each in known
-            if self._path(each) in files and not _is_of(target, each)
-        }
+        kept = {self._path(each): f"file '{each.id}'" for each in known if not _is_of(target, each)}
+        return {path: name for path, name in kept.items() if path in files}
 
     def _delete(self, find: Callable[[Transaction], list[KeptFile]]) -> list[KeptFile]:
         def operation(transaction: Transaction) -> list[KeptFile]:

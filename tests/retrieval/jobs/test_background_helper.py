@@ -39,10 +39,10 @@ def background(tmp_path_factory):
 @pytest.mark.slow
 def test_it_embeds_as_the_connection_would_at_a_low_priority(background, minilm):
     texts = ["Backups run every night.", "Wie lange?", "x" * 5_000]
-    assert background.process.pid is None
+    assert background.pid is None
     np.testing.assert_allclose(background.embed(minilm, texts), minilm.embed(texts), atol=1e-5)
     lower = min(19, os.getpriority(os.PRIO_PROCESS, 0) + background_child.NICE)
-    assert os.getpriority(os.PRIO_PROCESS, background.process.pid) == lower
+    assert os.getpriority(os.PRIO_PROCESS, background.pid) == lower
 
 
 @pytest.mark.parametrize("profile", ["sections", "windows", "whole"])
@@ -68,14 +68,14 @@ def test_a_wrong_text_is_refused_as_the_connection_refuses_it(background, minilm
 @pytest.mark.slow
 def test_a_killed_process_is_told_and_replaced(background, minilm):
     background.embed(minilm, ["one"])
-    killed = background.process.pid
+    killed = background.pid
     os.kill(killed, signal.SIGSTOP)
     with ThreadPoolExecutor() as threads:
         asked = threads.submit(background.embed, minilm, ["two"])
         os.kill(killed, signal.SIGKILL)
         assert isinstance(asked.exception(timeout=PATIENCE_SECONDS), UnavailableError)
     assert background.embed(minilm, ["three"]).shape == (1, 384)
-    assert background.process.pid != killed
+    assert background.pid != killed
 
 
 @pytest.mark.slow
@@ -83,13 +83,13 @@ def test_it_rests_when_it_is_not_needed_and_does_not_come_back_after_the_end(tmp
     now = 0.0
     background = BackgroundHelper(tmp_path, clock=lambda: now)
     background.embed(minilm, ["one"])
-    pid = background.process.pid
+    pid = background.pid
     now = worker_process.IDLE_SECONDS - 1
     background.rest()
-    assert background.process.pid == pid
+    assert background.pid == pid
     now += 1
     background.rest()
-    assert background.process.pid is None
+    assert background.pid is None
     assert not alive(pid)
     background.close()
     with pytest.raises(UnavailableError):
@@ -100,7 +100,7 @@ def test_it_rests_when_it_is_not_needed_and_does_not_come_back_after_the_end(tmp
 def test_it_ends_with_the_process_it_works_for(tmp_path, minilm):
     background = BackgroundHelper(tmp_path)
     background.embed(minilm, ["one"])
-    process = background.process._process
+    process = background._process
     process.stdin.close()  # as the kernel does when the owner is killed
     eventually(lambda: not alive(process.pid))
     background.close()
@@ -110,7 +110,7 @@ def test_it_ends_with_the_process_it_works_for(tmp_path, minilm):
 def test_it_ends_quietly_in_its_work_when_nobody_is_left_to_read_its_answer(tmp_path, minilm, capfd):
     background = BackgroundHelper(tmp_path)
     background.embed(minilm, ["one"])
-    process = background.process._process
+    process = background._process
     chunking = chunking_of(RetrievalSettings(chunking="windows"), minilm)
     rules = {each.name: getattr(chunking, each.name) for each in fields(chunking) if each.name != "embedding"}
     task = {"split": "a word " * 3_000_000, "syntax": Syntax.TEXT.value, "chunking": rules}  # which takes minutes
@@ -125,7 +125,7 @@ def test_it_ends_quietly_in_its_work_when_nobody_is_left_to_read_its_answer(tmp_
 def test_a_process_that_hangs_is_ended_after_a_while_and_replaced(tmp_path, minilm, monkeypatch):
     background = BackgroundHelper(tmp_path, ReadingLimits(seconds=0.1, seconds_per_mb=0))
     background.embed(minilm, ["one"])
-    os.kill(background.process.pid, signal.SIGSTOP)
+    os.kill(background.pid, signal.SIGSTOP)
     monkeypatch.setattr(background_helper, "EMBED_SECONDS", 0.1)
     with pytest.raises(UnavailableError, match=r"took more than 0\.1 s"):
         background.embed(minilm, ["two"])
