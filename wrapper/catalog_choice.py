@@ -9,11 +9,11 @@ from pathlib import Path
 
 from schemas.errors import ConfigurationError
 from schemas.settings import WrapperSettings
+from schemas.storage.leadership import FileLeadership, Leadership
 from wrapper.catalog.contract import Database
 from wrapper.catalog.snapshots import Copies, DatabaseCopies
 from wrapper.catalog.sqlite.copies import SQLiteCopies
 from wrapper.catalog.sqlite.database import SQLiteDatabase
-from wrapper.indexing.leadership import FileLeadership, Leadership
 from wrapper.start_checks import catalogue_path, check_catalogue
 
 ENGINE_ID_FILE = "engine.id"

@@ -104,7 +104,7 @@ class JobRunner:
             if thread.is_alive():
                 thread.join(max(0.0, until - time.monotonic()))
         if not any(thread.is_alive() for thread in threads):
-            self._spool.give_up_lead()
+            self._spool.leadership.release()
             return
         # The others wait for a service, and end with this process: that is no end of theirs.
         for work in self._now_under_way():
@@ -115,7 +115,7 @@ class JobRunner:
         while not self._stopping.is_set():
             pause_seconds = LOOK_SECONDS
             try:
-                if self._spool.lead():
+                if self._spool.leadership.acquire():
                     self._lead()
             except RagError as error:
                 log.warning("jobs wait", reason=error.message)

@@ -25,6 +25,7 @@ from retrieval.documents.originals import sync_folder
 from retrieval.ingest.identity import stored_name
 from schemas.contracts.jobs import RefusedFileError, SpooledFile
 from schemas.errors import DiskFloorError
+from schemas.storage.leadership import FileLeadership
 
 HOME = "home"
 LEAD = "jobs.lock"
@@ -40,15 +41,14 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 class Spool:
     """A spool of one data directory, by default that of uploads. `home` is its lasting id; `new_name` makes the names
-    of its folders, of 32 hexadecimal digits."""
+    of its folders, of 32 hexadecimal digits. One process at a time, which has the `leadership`, works on its files."""
 
     def __init__(
         self, data_dir: Path, folder: str = "uploads", new_name: Callable[[], str] = lambda: uuid.uuid4().hex
     ) -> None:
         self._folder = data_dir / folder
         self._new_name = new_name
-        self._lead_file = data_dir / LEAD
-        self._lead: int | None = None
+        self.leadership = FileLeadership(data_dir / LEAD)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.home = self._identity()
 
@@ -84,24 +84,6 @@ class Spool:
                         shutil.rmtree(folder)
                 finally:
                     os.close(descriptor)
-
-    def lead(self) -> bool:
-        """Try to become the one process that works on this spool, until it ends or gives up the lead."""
-        if self._lead is not None:
-            return True
-        descriptor = os.open(self._lead_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return False
-        self._lead = descriptor
-        return True
-
-    def give_up_lead(self) -> None:
-        if self._lead is not None:
-            os.close(self._lead)
-            self._lead = None
 
     def _identity(self) -> str:
         place = self._folder / HOME

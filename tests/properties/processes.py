@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from schemas.storage.leadership import FileLeadership
 from tests.properties.catalogs import QuickDatabase
 from tests.properties.fake_engine import Interposed
 from wrapper.catalog.catalog import Catalog
@@ -17,7 +18,6 @@ from wrapper.catalog.index_state import outbox
 from wrapper.catalog.words.merging import WordMerging
 from wrapper.indexing.applying import Applier
 from wrapper.indexing.indexer import Indexer
-from wrapper.indexing.leadership import FileLeadership
 from wrapper.querying.planner import Planner
 from wrapper.store import Store
 from wrapper.writing import Writing

@@ -15,12 +15,12 @@ from itertools import chain
 import structlog
 
 from schemas.errors import RagError, UnavailableError
+from schemas.storage.leadership import Leadership
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox, reports, states
 from wrapper.indexing.applying import Applier
 from wrapper.indexing.bell import Bell
-from wrapper.indexing.leadership import Leadership
 from wrapper.indexing.retry_pauses import Rests
 
 log = structlog.get_logger(__name__)

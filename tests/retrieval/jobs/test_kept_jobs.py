@@ -241,7 +241,7 @@ MEGABYTE = 1 << 20
 def spool(tmp_path):
     made = Spool(tmp_path)
     yield made
-    made.give_up_lead()
+    made.leadership.release()
 
 
 def folders(tmp_path):
@@ -289,10 +289,10 @@ def test_the_home_of_a_directory_lasts_backups_know_it_and_one_leads_until_it_gi
     assert len(home) == 32
     assert [each.name for each in (tmp_path / "uploads").iterdir()] == [spooling.HOME]
     first, second = Spool(tmp_path), Spool(tmp_path)
-    assert [each.lead() for each in (first, first, second)] == [True, True, False]
-    first.give_up_lead()
-    assert second.lead()
-    second.give_up_lead()
+    assert [each.leadership.acquire() for each in (first, first, second)] == [True, True, False]
+    first.leadership.release()
+    assert second.leadership.acquire()
+    second.leadership.release()
 
 
 def test_a_sweep_leaves_what_waits_and_what_is_still_arriving(spool, tmp_path):

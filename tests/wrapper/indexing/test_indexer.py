@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from schemas.storage.leadership import FileLeadership
 from tests.support.live import eventually
 from tests.wrapper.indexing.workers import SECONDS, Calls
 from wrapper.catalog.names import collection_writes
 from wrapper.engine.failures import EngineUnavailableError
 from wrapper.indexing.bell import Bell
 from wrapper.indexing.indexer import IDLE_POLL_SECONDS, MERGED_DOCUMENTS, POLL_SECONDS
-from wrapper.indexing.leadership import FileLeadership
 
 
 def test_a_waiting_writer_is_told_when_its_write_is_applied(workers):

@@ -2,6 +2,7 @@
 
 import threading
 
+from schemas.storage.leadership import FileLeadership
 from tests.properties.fake_engine import FakeEngine, Interposed
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.wrapper.clock import Clock
@@ -12,7 +13,6 @@ from wrapper.catalog.names import collection_writes
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.indexing.applying import Applier
 from wrapper.indexing.indexer import Indexer
-from wrapper.indexing.leadership import FileLeadership
 
 SECONDS = PATIENCE_SECONDS
 

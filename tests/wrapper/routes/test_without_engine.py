@@ -20,6 +20,7 @@ import wrapper.service
 from schemas.access.callers import Scope
 from schemas.errors import UnavailableError
 from schemas.storage import read_limits
+from schemas.storage.leadership import FileLeadership
 from schemas.storage.write_waits import COMMIT
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.wrapper.routes.conftest import TWO_DOCUMENTS
@@ -27,7 +28,6 @@ from wrapper.catalog import catalog as catalog_module
 from wrapper.catalog.catalog import Catalog
 from wrapper.engine.client import EngineClient
 from wrapper.indexing.bell import Bell
-from wrapper.indexing.leadership import FileLeadership
 from wrapper.web import request_parts
 from wrapper.web.bodies import NDJSON
 from wrapper.web.parsing_budget import BLOCK_BYTES, WAIT_SECONDS, ArrivingBudget
