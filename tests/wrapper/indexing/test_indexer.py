@@ -240,11 +240,16 @@ def test_a_leader_is_woken_by_another_process(tmp_path, meanwhile):
 def test_a_follower_looks_often_while_a_caller_waits_asks_for_the_lead_seldom_and_maintains_nothing(
     workers, monkeypatch, pauses_of
 ):
-    asked, acquire = [], FileLeadership.acquire
+    asked = []
+
+    class Asked(FileLeadership):
+        def acquire(self):
+            asked.append(workers.clock.now)
+            return super().acquire()
+
     first = workers.worker()
     eventually(lambda: first.leads)
-    monkeypatch.setattr(FileLeadership, "acquire", lambda lead: asked.append(workers.clock.now) or acquire(lead))
-    follower = workers.worker(workers.open_catalog())
+    follower = workers.worker(workers.open_catalog(), leadership=Asked(workers.directory / "indexer.lock"))
     pauses = pauses_of(follower)
     assert first.wait(workers.create("one"), SECONDS)
     with monkeypatch.context() as patch:
