@@ -17,6 +17,7 @@ from cryptography.fernet import Fernet
 
 from schemas.errors import ConfigurationError
 from schemas.settings import AccessSettings
+from schemas.storage.synced_folders import sync_folder
 from wrapper.engine.data_directory_lock import unusable
 
 KEY_FILE = "secret.key"
@@ -110,11 +111,7 @@ class KeyFile:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(name, self.path)
-            directory = os.open(self._data_dir, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            sync_folder(self._data_dir)
         except OSError as error:
             raise unusable(self._data_dir, error) from None
 

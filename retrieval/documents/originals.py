@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from schemas.storage.erasure import Target
+from schemas.storage.synced_folders import sync_folder
 
 _DOCUMENT_ID = re.compile(r"[0-9a-f-]{32,36}")
 _COLLECTION_ID = re.compile(r"[0-9A-Za-z._-]{1,512}")
@@ -89,12 +90,3 @@ class Originals:
         name = f"{document_id}-{sha256}"
         is_name = _COLLECTION_ID.fullmatch(collection_id) and _ORIGINAL.fullmatch(name)
         return self._folder / collection_id / name if is_name else None
-
-
-def sync_folder(folder: Path) -> None:
-    """Write a folder's entries to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

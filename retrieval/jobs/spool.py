@@ -21,11 +21,11 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from retrieval.documents.originals import sync_folder
 from retrieval.ingest.identity import stored_name
 from schemas.contracts.jobs import RefusedFileError, SpooledFile
 from schemas.errors import DiskFloorError
 from schemas.storage.leadership import FileLeadership
+from schemas.storage.synced_folders import sync_folder
 
 HOME = "home"
 LEAD = "jobs.lock"

@@ -16,6 +16,7 @@ import structlog
 from schemas.errors import ConfigurationError, ConflictError, DiskFloorError, UnavailableError
 from schemas.release import release
 from schemas.settings import WrapperSettings
+from schemas.storage.synced_folders import sync_folder
 from wrapper.backups.archive import ArchiveWriter, salted
 from wrapper.backups.files import NO_LINKS, HeldFiles, give_to_owner, home_of
 from wrapper.backups.manifest import BACKUP_ID, Head, Reason, new_id
@@ -141,7 +142,7 @@ class BackupMaker:
                 written.seek(0)
                 verify(written, self._key, self._copies, scratch / TRIAL)
             _name(incomplete(target), target)
-            sync(target.parent)
+            sync_folder(target.parent)
             return head
         except FileExistsError:
             raise _taken(target) from None
@@ -286,12 +287,3 @@ def _not_copied(error: Exception) -> UnavailableError:
 
 def _taken(target: Path) -> ConflictError:
     return ConflictError(f"{target.name} is there already: a backup never replaces another", code="backup_exists")
-
-
-def sync(folder: Path) -> None:
-    """Write a folder's entries to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

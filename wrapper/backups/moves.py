@@ -16,8 +16,8 @@ from pathlib import Path
 
 from schemas.errors import ConfigurationError
 from schemas.settings import WrapperSettings
+from schemas.storage.synced_folders import sync_folder
 from wrapper.backups.files import give_to_owner
-from wrapper.backups.making import sync
 from wrapper.backups.manifest import TIME
 from wrapper.backups.places import ASIDE, MOVES, STAGED, make_folder
 from wrapper.catalog.sqlite.copies import BESIDE
@@ -36,7 +36,7 @@ def write_down(moves: list[tuple[Path, Path]], data_dir: Path, token: str) -> No
         os.fsync(file.fileno())
     give_to_owner(marker, data_dir)
     os.replace(marker, data_dir / MOVES)
-    sync(data_dir)
+    sync_folder(data_dir)
 
 
 def is_written_down(data_dir: Path, token: str) -> bool:
@@ -104,7 +104,7 @@ def _complete(data_dir: Path, access: CatalogAccess, leaves_foreign: bool) -> No
             if database is not None:
                 database.forget_token()
         marker.unlink()
-        sync(data_dir)
+        sync_folder(data_dir)
     shutil.rmtree(data_dir / STAGED, ignore_errors=True)
 
 
@@ -119,7 +119,7 @@ def _move(moves: list[tuple[Path, Path]], data_dir: Path) -> None:
         _make_folder(target.parent, data_dir)
         os.rename(source, target)
     for folder in {folder for move in moves for each in move if (folder := each.parent).is_dir()}:
-        sync(folder)
+        sync_folder(folder)
 
 
 def _is_new(source: Path, data_dir: Path) -> bool:

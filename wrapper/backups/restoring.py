@@ -17,10 +17,11 @@ from typing import BinaryIO
 
 from schemas.errors import ConfigurationError, ConflictError
 from schemas.settings import WrapperSettings
+from schemas.storage.synced_folders import sync_folder
 from wrapper.backups.archive import ArchiveReader
 from wrapper.backups.files import AUDIT_LOCK, give_to_owner, keep_links, mode_of
 from wrapper.backups.making import LOCK_FILE as BACKUP_LOCK
-from wrapper.backups.making import MEGABYTE, only_backup, sync
+from wrapper.backups.making import MEGABYTE, only_backup
 from wrapper.backups.manifest import Head
 from wrapper.backups.mounts import check_movable
 from wrapper.backups.moves import complete_in, is_written_down, new_aside, staged_beside, write_down
@@ -240,4 +241,4 @@ def _write(path: Path, content: Iterator[bytes], mode: int) -> None:
 
 def _sync_all(folder: Path) -> None:
     for directory, _, _ in os.walk(folder):
-        sync(Path(directory))
+        sync_folder(Path(directory))
