@@ -126,8 +126,7 @@ class StoredBenches(Part):
 
     def all(self, *, asker: Asker) -> list[KnownBench]:
         """Return the measurements that the asker sees, the latest first, without their figures by question."""
-        with self._database.read() as transaction:
-            return [self._known(row) for row in BENCHES.rows(transaction, owned_by(asker), limit=MAX_BENCHES)]
+        return [self._known(each) for each in self._rows(BENCHES, owned_by(asker), limit=MAX_BENCHES)]
 
     def one(self, bench_id: str, *, asker: Asker) -> KnownBench:
         """Return a measurement with its figures. Raises BenchNotFoundError when the asker sees none of that id."""

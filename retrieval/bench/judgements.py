@@ -107,13 +107,9 @@ class Judgements(Part):
     def questions(self, collection: str, *, asker: Asker) -> tuple[Query, ...]:
         """Return the latest judged questions about a collection that have a relevant document, `MAX_QUESTIONS` at most.
         Of several verdicts on the same, the latest counts. Their ids are q1, q2 and so on."""
-        with self._database.read() as transaction:
-            verdicts = [
-                each.verdict for each in JUDGEMENTS.rows(transaction, owned_by(asker) & having(collection=collection))
-            ]
         judged: dict[str, dict[str, int]] = {}
-        for each in verdicts:
-            judged.setdefault(each.question, {}).setdefault(each.document_id, each.grade)
+        for each in self._rows(JUDGEMENTS, owned_by(asker) & having(collection=collection)):
+            judged.setdefault(each.verdict.question, {}).setdefault(each.verdict.document_id, each.verdict.grade)
         relevant = [(text, grades) for text, grades in judged.items() if any(grades.values())][:MAX_QUESTIONS]
         return tuple(Query(f"q{number}", text, grades) for number, (text, grades) in enumerate(relevant, start=1))
 

@@ -114,8 +114,7 @@ class StoredJobs(Part):
 
     def file(self, job_id: str, number: int) -> JobFile | None:
         """Return a file as it is now, None when it was taken out of its job, or the job is forgotten."""
-        with self._database.read() as transaction:
-            return FILES.first(transaction, having(job_id=job_id, number=number))
+        return self._first(FILES, having(job_id=job_id, number=number))
 
     def is_unfinished(self, job_id: str, number: int) -> bool:
         """Return False once a file is through or taken out of its job, or the job is forgotten."""
@@ -222,8 +221,7 @@ class StoredJobs(Part):
 
     def waiting(self, job_ids: Collection[str]) -> set[str]:
         """Return those of the jobs that have not ended."""
-        with self._database.read() as transaction:
-            return {each.id for each in JOBS.rows(transaction, having(id=tuple(job_ids), status=WAITING))}
+        return {each.id for each in self._rows(JOBS, having(id=tuple(job_ids), status=WAITING))}
 
     def files(self) -> list[tuple[Job, JobFile]]:
         """Return (job, file) for all files of all jobs."""
@@ -302,8 +300,7 @@ class StoredJobs(Part):
 
     def of_owner(self, owner: str) -> list[str]:
         """Return the ids of an owner's jobs."""
-        with self._database.read() as transaction:
-            return [each.id for each in JOBS.rows(transaction, having(owner=owner))]
+        return [each.id for each in self._rows(JOBS, having(owner=owner))]
 
     def erase(self, job_ids: Collection[str]) -> int:
         """Forget these jobs, and return how many of them there were. One that runs ends soon."""

@@ -160,8 +160,7 @@ class KeptFiles(Part):
                 raise InvalidInputError("after is the id of no file", code="invalid_cursor", field="after")
             wanted &= Condition(f"id {'<' if newest_first else '>'} ?", (after,))
         table = NEWEST_FIRST if newest_first else OLDEST_FIRST
-        with self._database.read() as transaction:
-            found = table.rows(transaction, wanted, limit=limit + 1)
+        found = self._rows(table, wanted, limit=limit + 1)
         return found[:limit], len(found) > limit
 
     def content(self, file: KeptFile) -> Path:
@@ -191,8 +190,7 @@ class KeptFiles(Part):
 
     def holders(self, target: Target, files: Set[Path]) -> dict[Path, str]:
         """Return those of the files that are kept and not of the target, each with its name."""
-        with self._database.read() as transaction:
-            known = OLDEST_FIRST.rows(transaction)
+        known = self._rows(OLDEST_FIRST)
         kept = {self._path(each): f"file '{each.id}'" for each in known if not _is_of(target, each)}
         return {path: name for path, name in kept.items() if path in files}
 
@@ -222,8 +220,8 @@ class KeptFiles(Part):
         return self._spool.path(file.id.removeprefix(PREFIX), 0)
 
     def _known(self, names: Collection[str]) -> set[str]:
-        with self._database.read() as transaction:
-            return {each for each in names if OLDEST_FIRST.count(transaction, having(id=PREFIX + each))}
+        known = self._rows(OLDEST_FIRST, having(id=tuple(PREFIX + each for each in names)))
+        return {each.id.removeprefix(PREFIX) for each in known}
 
     def _new_digits(self) -> str:
         return f"{self._now_ms():0{TIME_DIGITS}x}{secrets.token_hex(16 - TIME_DIGITS // 2)}"

@@ -45,8 +45,7 @@ class VectorStoreFacts(Part):
 
     def of_collections(self, collection_ids: Sequence[str]) -> dict[str, StoreFacts]:
         """Return what is known of collections by their ids, without those of which nobody said anything."""
-        with self._database.read() as transaction:
-            known = FACTS.rows(transaction, having(collection_id=tuple(collection_ids)))
+        known = self._rows(FACTS, having(collection_id=tuple(collection_ids)))
         return {each.collection_id: each for each in known}
 
     def keep(self, collection_id: str, changes: Mapping[str, Any], *, is_new: bool = False) -> StoreFacts:
@@ -90,8 +89,7 @@ class VectorStoreFacts(Part):
 
     def passed(self, listing: str, element: str) -> Any:
         """Return the place that a deleted element had in a list, None where nobody remembers."""
-        with self._database.read() as transaction:
-            return PLACES.first(transaction, having(listing=listing, id=element[:MAX_ID_CHARACTERS]))
+        return self._first(PLACES, having(listing=listing, id=element[:MAX_ID_CHARACTERS]))
 
     def sweep(self, known: Collection[str]) -> None:
         """Forget collections that are not among the `known` ids, and places that were passed long ago."""

@@ -99,8 +99,7 @@ class Watchers(Part):
 
     def all(self, *, asker: Asker) -> list[KnownWatcher]:
         """Return the watchers that the asker sees, sorted by name and owner."""
-        with self._database.read() as transaction:
-            return self._table.rows(transaction, seen_by(asker))
+        return self._rows(self._table, seen_by(asker))
 
     def one(self, name: str, *, asker: Asker, of_owner: str | None = None) -> KnownWatcher:
         """Return the watcher of that name which `ownership_of` finds. Raises WatcherNotFoundError."""

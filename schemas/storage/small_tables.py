@@ -184,6 +184,14 @@ class Part:
         with self._database.read() as transaction:
             return erasures(transaction)
 
+    def _rows(self, table: Table[T], where: Condition = EVERY_ROW, *, limit: int = ALL_ROWS) -> list[T]:
+        """Return rows that are read by themselves."""
+        with self._database.read() as transaction:
+            return table.rows(transaction, where, limit=limit)
+
+    def _first(self, table: Table[T], where: Condition) -> T | None:
+        return next(iter(self._rows(table, where, limit=1)), None)
+
     def _erase(self, operation: Callable[[Transaction], T]) -> T:
         """Remove what is erased, so that nothing of it is stored any more that began before."""
 
