@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 import structlog
@@ -179,12 +179,6 @@ class _EndedError(Exception):
     """The measurement was cancelled, or the service ends."""
 
 
-class JudgedDocument(NamedTuple):
-    id: str
-    title: str
-    text: str
-
-
 @dataclass
 class BenchRunner:
     """Starts measurements and carries them out, one at a time in the whole service.
@@ -223,19 +217,18 @@ class BenchRunner:
             raise
         return begun
 
-    def judged_set(self, collection: str, *, asker: Asker) -> tuple[Sequence[Query], Iterator[JudgedDocument]]:
-        """Return the asker's judged questions about a collection, and the judged documents that are still there. Raises
-        NothingJudgedError."""
+    def judged_set(self, collection: str, *, asker: Asker) -> tuple[Sequence[Query], Iterator[tuple[str, str, str]]]:
+        """Return the asker's judged questions about a collection, and (id, title, text) of the judged documents that
+        are still there. Raises NothingJudgedError."""
         questions = self._judged(collection, asker)
         ids = dict.fromkeys(document_id for each in questions for document_id in each.judgements)
         return questions, self._judged_documents(collection, ids)
 
-    def _judged_documents(self, collection: str, ids: Iterable[str]) -> Iterator[JudgedDocument]:
+    def _judged_documents(self, collection: str, ids: Iterable[str]) -> Iterator[tuple[str, str, str]]:
         for each in ids:
             with suppress(NotFoundError):
                 known, chunks = self.documents.with_chunks(each, collection)
-                text = joined_text([chunk.text for chunk in chunks], range(len(chunks)))
-                yield JudgedDocument(each, known.title, text)
+                yield each, known.title, joined_text([chunk.text for chunk in chunks], range(len(chunks)))
 
     def _judged(self, collection: str, asker: Asker) -> tuple[Query, ...]:
         questions = self.judgements.questions(collection, asker=asker)

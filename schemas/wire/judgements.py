@@ -137,20 +137,11 @@ class JudgedQuestion(Protocol):
     def judgements(self) -> Mapping[str, int]: ...
 
 
-class JudgedText(Protocol):
-    @property
-    def id(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-
-
-def query_set_archive(questions: Iterable[JudgedQuestion], documents: Iterable[JudgedText]) -> bytes:
-    """Return a ZIP archive of a query set in BEIR's layout."""
+def query_set_archive(questions: Iterable[JudgedQuestion], documents: Iterable[tuple[str, str, str]]) -> bytes:
+    """Return a ZIP archive of a query set in BEIR's layout; documents are (id, title, text)."""
     corpus, queries, lines = bytearray(), bytearray(), ["query-id\tcorpus-id\tscore"]
-    for each in documents:
-        corpus += orjson.dumps({"_id": each.id, "title": each.title, "text": each.text}) + b"\n"
+    for document_id, title, text in documents:
+        corpus += orjson.dumps({"_id": document_id, "title": title, "text": text}) + b"\n"
     for question in questions:
         queries += orjson.dumps({"_id": question.id, "text": question.text}) + b"\n"
         lines += [

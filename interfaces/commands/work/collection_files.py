@@ -103,7 +103,13 @@ def read_manifest(directory: Path) -> list[Entry]:
         if (source["format"], source["version"]) != (FORMAT, VERSION):
             raise InvalidInputError(f"{directory / MANIFEST} is of another format or version", field="directory")
         names = {field.name for field in fields(Entry)}
-        return [_checked(Entry(**{name: each[name] for name in names})) for each in source["collections"]]
+        entries = [Entry(**{name: each[name] for name in names}) for each in source["collections"]]
+        for entry in entries:
+            check_full_name(entry.name)
+            if not _FILE.fullmatch(entry.file):
+                sentence = f"The manifest names a file '{entry.file}' for '{entry.name}'"
+                raise InvalidInputError(sentence, field="directory")
+        return entries
     except FileNotFoundError:
         raise InvalidInputError(f"{directory} has no {MANIFEST}: it is no whole export", field="directory") from None
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
@@ -187,13 +193,6 @@ def _files_of(names: Sequence[str]) -> list[str]:
             end = f"~{hashlib.sha256(each.encode()).hexdigest()[:32]}"
             plain[index] = each[: longest - len(end)] + end
     return [each + ENDING for each in plain]
-
-
-def _checked(entry: Entry) -> Entry:
-    check_full_name(entry.name)
-    if not _FILE.fullmatch(entry.file):
-        raise InvalidInputError(f"The manifest names a file '{entry.file}' for '{entry.name}'", field="directory")
-    return entry
 
 
 def _verify_file(directory: Path, entry: Entry) -> None:
