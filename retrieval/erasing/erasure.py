@@ -6,8 +6,6 @@ with by the next one, and every step from there may be done twice. One that is k
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -34,6 +32,7 @@ from schemas.storage.erasure import (
     Receipt,
     Target,
 )
+from schemas.storage.leadership import FileLeadership
 from schemas.where import Where
 
 log = structlog.get_logger(__name__)
@@ -210,15 +209,13 @@ class Erasure:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        descriptor = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        leadership = FileLeadership(self._lock_file)
+        if not leadership.acquire():
+            raise ErasureUnderWayError
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ErasureUnderWayError from None
             yield
         finally:
-            os.close(descriptor)
+            leadership.release()
 
 
 def _remove(target: Target, removed: Counter[str], places: Iterable[Place]) -> None:
