@@ -49,7 +49,7 @@ STEPS = (
         "ALTER TABLE job_files ADD COLUMN metadata {text} NOT NULL DEFAULT '{{}}'",
         "ALTER TABLE job_files ADD COLUMN max_tokens INTEGER",
         "ALTER TABLE job_files ADD COLUMN overlap_tokens INTEGER NOT NULL DEFAULT 0",
-        "UPDATE job_files SET source = name WHERE attachment IS NULL",
+        "UPDATE job_files SET source = name",
     ),
 )
 
