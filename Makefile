@@ -14,7 +14,7 @@ serve: $(INSTALLED)
 	$(BIN)/rag-wrapper serve
 
 demo: $(INSTALLED)
-	$(BIN)/python -m interfaces.commands.demo
+	$(BIN)/python -m benchmarks.demo
 
 # Without bytecode on the disk, each process that the tests start would compile the project again.
 test test-all: export PYTHONDONTWRITEBYTECODE =

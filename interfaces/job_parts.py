@@ -1,17 +1,15 @@
-"""Puts together what takes files in: the spool, the jobs and the thread that works on them, and what keeps files."""
+"""Puts together what takes files in: the spool, the jobs and the thread that works on them."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from providers.embeddings.base import EmbeddingProvider
 from providers.outbound import deadlines
 from retrieval.chunking import SplitDocument, Syntax
 from retrieval.documents.originals import Originals
-from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.ingest.profiles import Chunking
 from retrieval.jobs.background_helper import EMBED_SECONDS, BackgroundHelper
 from retrieval.jobs.ingesting import JobWork
@@ -19,8 +17,6 @@ from retrieval.jobs.runner import JobRunner
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import Limits, StoredJobs
 from retrieval.jobs.uploads import Uploads
-from retrieval.kept_files.kept_files import KeptFiles
-from retrieval.kept_files.store_facts import VectorStoreFacts
 from retrieval.reading import DocumentReader, ReadingLimits
 from retrieval.text_collections import TextCollections
 from schemas.access.api_keys import KEY_OWNER
@@ -42,28 +38,16 @@ CREATED = 201
 _STORING = Asked("POST", JOB, Scope.WRITE)
 
 
-@dataclass(frozen=True, slots=True)
-class JobParts:
-    """The parts that take files in and keep them, and what is said of vector stores."""
-
-    jobs: StoredJobs
-    uploads: Uploads
-    runner: JobRunner
-    background: BackgroundHelper
-    kept_files: KeptFiles
-    store_facts: VectorStoreFacts
-
-
 def open_jobs(
     service: Service,
     authentication: Authentication,
     texts: TextCollections,
-    documents: StoredDocuments,
     originals: Originals,
     settings: RetrievalSettings,
-    also_tidy: Callable[[], None],
-) -> JobParts:
-    """Return the parts of a service; nothing runs until the runner is started, which calls `also_tidy` now and then."""
+    tidy: Callable[[], None],
+) -> tuple[StoredJobs, Uploads, JobRunner, BackgroundHelper]:
+    """Return the parts of a service, and what embeds for it in the background. Nothing runs until the runner is
+    started, which calls `tidy` now and then."""
     data_dir = service.settings.data_dir
     spool = Spool(data_dir)
     jobs = StoredJobs(service.catalog, spool.home, Limits(settings.jobs_waiting, settings.upload_spool_mb << 20))
@@ -89,21 +73,6 @@ def open_jobs(
         noted = Noted(names=[job.wanted.collection], count=chunks, is_recordable=True)
         service.recorder.record(_STORING, noted, current(), CREATED)
 
-    facts = VectorStoreFacts(service.catalog)
-    kept_files = KeptFiles(
-        service.catalog,
-        data_dir,
-        max_file_bytes=settings.upload_file_mb << 20,
-        max_owner_bytes=settings.files_mb << 20,
-    )
-
-    def tidy() -> None:
-        jobs.forget_ended(settings.jobs_days)
-        documents.sweep_originals()
-        kept_files.sweep()
-        facts.sweep({each.id for each in service.callers_store.collections()})
-        also_tidy()
-
     work = JobWork(
         *(jobs, spool, texts, originals, reader, settings),
         embed=embed,
@@ -120,7 +89,7 @@ def open_jobs(
         id_of=texts.id_of,
         queued=runner.call,
     )
-    return JobParts(jobs, uploads, runner, background, kept_files, facts)
+    return jobs, uploads, runner, background
 
 
 def caller_of_job(authentication: Authentication, job: Job) -> Caller:

@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
+import structlog
+
 from interfaces import model_metrics
 from interfaces.context_tools import context_tools
 from interfaces.given_connections import built_in_connections, declared_connections, operators_placeholders
 from interfaces.job_parts import open_jobs
 from interfaces.model_checks import own_calibrations
-from interfaces.secrets_warnings import warn_of_free_secrets, warn_of_other_keys
 from providers.base import ProviderContext
 from providers.chat.base import ChatProvider
 from providers.outbound.network import Network
@@ -32,6 +33,7 @@ from registry.stored_connections import StoredConnections
 from registry.stored_looks import StoredLooks
 from registry.topics.conversations import Conversations
 from registry.topics.topic import TopicByChat, TopicByRule
+from registry.typed_secrets.rotation import typed_secrets_of
 from registry.typed_secrets.sealing import Seal
 from retrieval.bench.benches import BenchRunner, StoredBenches
 from retrieval.bench.judgements import Judgements
@@ -44,6 +46,8 @@ from retrieval.documents.text_document_store import RagStore
 from retrieval.erasing.erasure import Erasure
 from retrieval.erasing.pending import PendingErasures
 from retrieval.jobs.uploads import KnownFiles
+from retrieval.kept_files.kept_files import KeptFiles
+from retrieval.kept_files.store_facts import VectorStoreFacts
 from retrieval.reembedding import Reembedder
 from retrieval.rules.pipeline import RAGPipeline
 from retrieval.search.answer_cache import AnswerCache
@@ -59,7 +63,7 @@ from retrieval.warm_up import WarmUp
 from retrieval.watching.stored_reports import Watchers
 from schemas.access.callers import as_service
 from schemas.connections import HEALTHY, UNHEALTHY, Connection
-from schemas.errors import UnavailableError
+from schemas.errors import ConfigurationError, UnavailableError
 from schemas.settings import AccessSettings, RegistrySettings, RetrievalSettings
 from schemas.shared_database import Place
 from schemas.storage.health import ENGINE_READY
@@ -67,6 +71,8 @@ from wrapper.access.authentication import Authentication
 from wrapper.access.daily_use import DailyUse
 from wrapper.secret_key import KEY_FILE, secret_keys
 from wrapper.service import Service
+
+log = structlog.get_logger(__name__)
 
 FRESH_SECONDS = 2.0
 """The number of seconds for which a health report is reused."""
@@ -113,9 +119,14 @@ class Layers:
         )
         self.conversations = self._conversations(service)
         self.corpus = Corpus(self.connections)
-        self.choice = collection_choice(self.corpus, self.connections, retrieval)
+        self.choice = CollectionChoice(
+            self.corpus,
+            self.connections,
+            own=retrieval.own_collections,
+            notes=retrieval.notes_collection,
+            most=retrieval.search_collections,
+        )
         self.warm_up = WarmUp(data_dir / "embeds-texts")
-        oracles = search_oracles(self.embeddings, retrieval, about_to_embed=self.warm_up.needed)
         texts = TextCollections(
             self.connections,
             self.choice,
@@ -129,7 +140,9 @@ class Layers:
         )
         answers = AnswerCache(catalog, ttl_seconds=retrieval.cache_ttl_seconds)
         self.reranking = Reranking(self.connections, metered=metered)
-        self.search = search_engine(oracles, self.choice, self.reranking, retrieval, answers)
+        self.search = search_engine(
+            *(self.embeddings, self.choice, self.reranking, retrieval, answers), about_to_embed=self.warm_up.needed
+        )
         originals = Originals(data_dir / "originals", keeps=retrieval.keep_originals)
         self.documents = StoredDocuments(texts, originals)
         self.rag_store = RagStore(texts, self.search, self.documents, retrieval)
@@ -138,16 +151,26 @@ class Layers:
         max_file_mb = min(retrieval.upload_file_mb, max(1, service.settings.max_body_mb - 1))
         self.known_files = KnownFiles(texts, retrieval, max_file_bytes=max_file_mb << 20)
         history = ChatHistory(catalog)
-        job_parts = open_jobs(
-            *(service, authentication, texts, self.documents, originals, retrieval),
-            also_tidy=lambda: history.forget_older(retrieval.chat_days),
+        self.kept_files = KeptFiles(
+            catalog,
+            data_dir,
+            max_file_bytes=retrieval.upload_file_mb << 20,
+            max_owner_bytes=retrieval.files_mb << 20,
         )
-        self.jobs, self.uploads, self.job_runner = job_parts.jobs, job_parts.uploads, job_parts.runner
-        self.kept_files, self.store_facts = job_parts.kept_files, job_parts.store_facts
-        self.reembedder = Reembedder(
-            service.store.reembeddings, self.connections, self.embeddings, job_parts.background
+        self.store_facts = VectorStoreFacts(catalog)
+
+        def tidy() -> None:
+            self.jobs.forget_ended(retrieval.jobs_days)
+            self.documents.sweep_originals()
+            self.kept_files.sweep()
+            self.store_facts.sweep({each.id for each in service.callers_store.collections()})
+            history.forget_older(retrieval.chat_days)
+
+        self.jobs, self.uploads, self.job_runner, background = open_jobs(
+            service, authentication, texts, originals, retrieval, tidy
         )
-        passages = chat_passages(self.search, retrieval)
+        self.reembedder = Reembedder(service.store.reembeddings, self.connections, self.embeddings, background)
+        passages = ChatPassages(self.search, retrieval)
         self.chat = Chat(self.connections, passages, history, says_so=retrieval.chat_says_so)
         service.callers_store.reach.keep_apart(retrieval.notes_collection, lambda caller: seen_notes(caller.asker))
         self.notes = Notes(texts, catalog, retrieval.notes_collection)
@@ -251,6 +274,26 @@ def _connections(
     )
 
 
+def warn_of_free_secrets(settings: RegistrySettings, placeholders: Placeholders) -> None:
+    """Warn that secrets may go anywhere."""
+    if not settings.secret_hosts and placeholders.available():
+        log.warning(
+            "whoever may define connections may send variables to any host: bind them to theirs with RAG_SECRET_HOSTS",
+            variables=len(placeholders.available()),
+        )
+
+
+def warn_of_other_keys(stored: StoredConnections, seal: Seal) -> None:
+    """Warn of stored secrets that no key opens."""
+    try:
+        closed = sorted({each.connection for each in typed_secrets_of(stored, seal) if not each.opens})
+    except ConfigurationError as error:
+        log.warning("stored secrets cannot be used", reason=error.message)
+        return
+    if closed:
+        log.warning("stored secrets do not open with the key of this service", connections=closed)
+
+
 def _check_storage(service: Service) -> None:
     """Raise UnavailableError, saying why, when searches by vector do not work as they should."""
     health = service.storage_health()
@@ -260,36 +303,15 @@ def _check_storage(service: Service) -> None:
         raise UnavailableError(f"The storage is {health.status}, as GET /health tells: searches are slower meanwhile")
 
 
-def collection_choice(corpus: Corpus, connections: Connections, settings: RetrievalSettings) -> CollectionChoice:
-    """Return the rule by which these settings choose the collections of a question."""
-    return CollectionChoice(
-        corpus,
-        connections,
-        own=settings.own_collections,
-        notes=settings.notes_collection,
-        most=settings.search_collections,
-    )
-
-
-def search_oracles(
-    embeddings: QueryEmbeddings, settings: RetrievalSettings, about_to_embed: Callable[[], None] = lambda: None
-) -> tuple[SemanticOracle, LexicalOracle, PersonaOracle]:
-    """Return the oracles of these settings, in the order in which answers name them."""
-    semantic = SemanticOracle(embeddings, about_to_embed=about_to_embed)
-    return semantic, LexicalOracle(), PersonaOracle(embeddings, settings.notes_collection)
-
-
 def search_engine(
-    oracles: tuple[SemanticOracle, LexicalOracle, PersonaOracle],
+    embeddings: QueryEmbeddings,
     choice: CollectionChoice,
     reranking: Reranking,
     settings: RetrievalSettings,
     cache: AnswerCache | None = None,
+    about_to_embed: Callable[[], None] = lambda: None,
 ) -> SearchEngine:
-    """Return the search engine of these settings."""
-    return SearchEngine(oracles, choice, settings, embed=oracles[0].asked, reranking=reranking, cache=cache)
-
-
-def chat_passages(engine: SearchEngine, settings: RetrievalSettings) -> ChatPassages:
-    """Return what finds the passages of a chat by these settings."""
-    return ChatPassages(engine, only_relevant=settings.chat_says_so, by_meaning=settings.chat_by_meaning)
+    """Return the search engine of these settings, with its oracles in the order in which answers name them."""
+    semantic = SemanticOracle(embeddings, about_to_embed=about_to_embed)
+    oracles = (semantic, LexicalOracle(), PersonaOracle(embeddings, settings.notes_collection))
+    return SearchEngine(oracles, choice, settings, embed=semantic.asked, reranking=reranking, cache=cache)

@@ -7,8 +7,8 @@ from flask import Blueprint, Response, request
 
 from interfaces.dify.conditions import ConditionFilters
 from interfaces.passages.shortfalls import shortfalls
-from interfaces.web import current_request
 from interfaces.web.current_request import layers
+from schemas.access.callers import current
 from schemas.contracts.dify import Retrieval
 from schemas.contracts.search import MAX_QUERY_CHARACTERS, SearchAnswer, SearchRequest
 from schemas.errors import CollectionNotFoundError, RagError
@@ -52,7 +52,7 @@ def _found(asked: Retrieval) -> SearchAnswer:
             limit=asked.top_k,
             collections=asked.knowledge,
             where=all_of(asked.where, _conditions(asked)),
-            asker=current_request.asker(),
+            asker=current().asker,
             min_relevance=asked.score_threshold,
         )
     )

@@ -6,8 +6,8 @@ from typing import Any
 
 from interfaces.layers import Layers
 from interfaces.tool import Json, Tool, described_tool
-from interfaces.web import current_request
 from retrieval.search.hits import gather_around
+from schemas.access.callers import current
 from schemas.contracts.project_context import ProjectContext
 from schemas.contracts.search import SearchAnswer, SearchRequest
 from schemas.contracts.sessions import Note
@@ -35,17 +35,13 @@ def mcp_tools(layers: Layers) -> dict[str, Tool[Any]]:
         described_tool("rag_collections", lambda _: layers.corpus.open().provider.collections(), text_collections),
         described_tool(
             "session_start",
-            lambda asked: layers.notes.start(
-                asked["name"], asker=current_request.asker(), shared=bool(asked.get("shared"))
-            ),
+            lambda asked: layers.notes.start(asked["name"], asker=current().asker, shared=bool(asked.get("shared"))),
             started_session,
         ),
         described_tool("session_note", lambda asked: _note(layers, asked), kept_note),
         described_tool(
             "session_end",
-            lambda asked: layers.notes.end(
-                asked.get("session_id"), asked.get("summary"), asker=current_request.asker()
-            ),
+            lambda asked: layers.notes.end(asked.get("session_id"), asked.get("summary"), asker=current().asker),
             ended_session,
         ),
     ]
@@ -64,7 +60,7 @@ def _query(layers: Layers, asked: Json) -> SearchAnswer:
         min_relevance=asked.get("min_relevance"),
         rerank=asked.get("rerank"),
         max_per_document=asked.get("max_per_document"),
-        asker=current_request.asker(),
+        asker=current().asker,
     )
     return layers.search.search(request)
 
@@ -74,7 +70,7 @@ def _context(layers: Layers, asked: Json) -> ProjectContext:
         asked.get("topic"),
         asked_collections(asked),
         where=parse_where(asked.get("where")),
-        asker=current_request.asker(),
+        asker=current().asker,
     )
 
 
@@ -93,6 +89,4 @@ def _gather(layers: Layers, asked: Json) -> tuple[str, str, Group]:
 
 
 def _note(layers: Layers, asked: Json) -> Note:
-    return layers.notes.note(
-        asked["note"], asked.get("session_id"), asked.get("supersedes"), asker=current_request.asker()
-    )
+    return layers.notes.note(asked["note"], asked.get("session_id"), asked.get("supersedes"), asker=current().asker)

@@ -15,10 +15,9 @@ from flask import Blueprint, Response
 from interfaces.openai.face import body_of, collections_of, note_active
 from interfaces.openai.known_models import chat_of
 from interfaces.passages.shortfalls import shortfalls_of
-from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from interfaces.web.event_streams import event_stream
-from schemas.access.callers import Scope
+from schemas.access.callers import Scope, current
 from schemas.contracts.chat import ChatRequest, ChatTurn
 from schemas.errors import RagError
 from schemas.names import check_collection_patterns, is_pattern
@@ -45,7 +44,7 @@ def complete() -> Response:
         require(Scope.READ)
         note_active([each for each in request.collections or () if not is_pattern(each)])
     begin_chat()
-    name, created, asker = f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), current_request.chat_asker()
+    name, created, asker = f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), current().chat_asker
     if not asked["streamed"]:
         turn = layers().chat.answer(request, asker=asker)
         return json_response(completion(name, created, model, turn) | _warnings(turn))

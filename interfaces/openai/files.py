@@ -11,7 +11,6 @@ from flask import Blueprint, Response, request
 
 from interfaces.openai import stored_files
 from interfaces.openai.face import IN_PATH, active_collection_of, behind, collection_of, page_of, store_id
-from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from interfaces.web.upload_parts import form_fields, sent_file
 from retrieval.ingest.files import fingerprint_of
@@ -81,7 +80,7 @@ def keep_file() -> Response:
         told = form_fields(partial(kept.take, arriving), MAX_PARTS)
         check_names(told, names_of(FILE_FORM), unknown())
         asked = load(FILE_FORM, told)
-        file = kept.keep(arriving, asked["purpose"], asked["lives_seconds"], asker=current_request.asker())
+        file = kept.keep(arriving, asked["purpose"], asked["lives_seconds"], asker=current().asker)
     return json_response(kept_file(file))
 
 
@@ -90,7 +89,7 @@ def keep_file() -> Response:
 def list_files() -> Response:
     asked = arguments()
     files, has_more = layers().kept_files.page(
-        asker=current_request.asker(),
+        asker=current().asker,
         purpose=asked["purpose"],
         limit=asked["limit"],
         after=asked["after"],
@@ -102,20 +101,20 @@ def list_files() -> Response:
 @blueprint.get(f"{KEPT}/<file_id>")
 @declare(Lane.READ)
 def show_file(file_id: str) -> Response:
-    return json_response(kept_file(layers().kept_files.one(file_id, asker=current_request.asker())))
+    return json_response(kept_file(layers().kept_files.one(file_id, asker=current().asker)))
 
 
 @blueprint.get(f"{KEPT}/<file_id>/content")
 @declare(Lane.READ, own_rules=True)
 def show_content(file_id: str) -> Response:
-    file = layers().kept_files.one(file_id, asker=current_request.asker())
+    file = layers().kept_files.one(file_id, asker=current().asker)
     return sent_file(layers().kept_files.content(file), file.name, ANY_BYTES)
 
 
 @blueprint.delete(f"{KEPT}/<file_id>")
 @declare(Lane.WRITE)
 def delete_file(file_id: str) -> Response:
-    asker = current_request.asker()
+    asker = current().asker
     layers().kept_files.one(file_id, asker=asker)
     detach_everywhere(file_id)
     return json_response(deleted_file(layers().kept_files.delete(file_id, asker=asker)))
@@ -192,7 +191,7 @@ def show_batch(vector_store_id: str, batch_id: str) -> Response:
 @declare(Lane.WRITE)
 def cancel_batch(vector_store_id: str, batch_id: str) -> Response:
     collection = collection_of(vector_store_id)
-    job = layers().uploads.cancel(_job(collection, batch_id).id, asker=current_request.asker())
+    job = layers().uploads.cancel(_job(collection, batch_id).id, asker=current().asker)
     return _batch_answer(collection, job)
 
 
@@ -217,7 +216,7 @@ def list_batch_files(vector_store_id: str, batch_id: str) -> Response:
 def attach(collection: Collection, files: Sequence[FileToAttach]) -> Job:
     """Have the caller's kept files become documents of a collection of theirs. Raises KeptFileNotFoundError."""
     store().reach.check_writing(collection.name)
-    asker = current_request.asker()
+    asker = current().asker
     lying = layers().kept_files.to_attach(files, asker=asker)
     return layers().uploads.attach(collection.id, collection.name, lying, asker=asker)
 
@@ -228,7 +227,7 @@ def detach(collection: Collection, file_id: str) -> None:
     file, _ = stored_files.one(collection, file_id)
     facts = layers().store_facts
     facts.pass_by(collection.id, file.id, file.place)
-    for job_id, number in layers().jobs.take_back(file_id, collection.id, asker=current_request.asker()):
+    for job_id, number in layers().jobs.take_back(file_id, collection.id, asker=current().asker):
         facts.pass_by(job_id, file_id, number)
     document = stored_files.document_of(collection, file_id)
     if document is not None:
@@ -242,7 +241,7 @@ def detach_everywhere(file_id: str) -> None:
         if store().reach.owns(current(), each.name):
             with suppress(StoreFileNotFoundError):
                 detach(each, file_id)
-    layers().jobs.take_back(file_id, asker=current_request.asker())
+    layers().jobs.take_back(file_id, asker=current().asker)
 
 
 def _attached(collection: Collection, asked: FileToAttach) -> Response:
@@ -272,7 +271,7 @@ def _change(collection: Collection, document: Document, attributes: Metadata) ->
 def _job(collection: Collection, batch_id: str) -> Job:
     """Return the job that a batch is. Raises NotFoundError for another one."""
     with suppress(JobNotFoundError):
-        job = layers().jobs.one(batch_id.removeprefix(BATCH_PREFIX), asker=current_request.asker())
+        job = layers().jobs.one(batch_id.removeprefix(BATCH_PREFIX), asker=current().asker)
         first = job.files[0]
         if batch_id.startswith(BATCH_PREFIX) and first.file_id and first.collection_id == collection.id:
             return job

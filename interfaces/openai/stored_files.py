@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import Any
 
 from interfaces.openai.face import Place, behind, page_of, store_id
-from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from retrieval.ingest.collection_writer import batches
 from retrieval.ingest.drafts import FIRST_CHUNKS, WHOLE
 from retrieval.kept_files.kept_files import FILE_ID, ID, file_of
+from schemas.access.callers import current
 from schemas.contracts import jobs
 from schemas.contracts.jobs import Job, JobFile
 from schemas.contracts.vector_stores import (
@@ -71,7 +71,7 @@ def page(collection: Collection, asked: Mapping[str, Any]) -> tuple[list[StoreFi
 
 def one(collection: Collection, file_id: str) -> tuple[StoreFile, Document | None]:
     """Return (a file of a store; if it is stored, the first chunk of its document). Raises StoreFileNotFoundError."""
-    last = layers().jobs.last(collection.id, file_id, asker=current_request.asker())
+    last = layers().jobs.last(collection.id, file_id, asker=current().asker)
     told, document = next((of_job(collection, job, job.files[0]) for job in last), None), None
     if told is None or told.status in (COMPLETED, CANCELLED):  # what is cancelled leaves what is stored
         document = document_of(collection, file_id)
@@ -150,7 +150,7 @@ def of_job(collection: Collection, job: Job, file: JobFile) -> StoreFile:
 
 def _unstored(collection: Collection) -> list[StoreFile]:
     """Return the files that are on their way or failed."""
-    attached = layers().jobs.last(collection.id, asker=current_request.asker())
+    attached = layers().jobs.last(collection.id, asker=current().asker)
     found = [of_job(collection, each, each.files[0]) for each in attached]
     stored = {
         _id_of(each)

@@ -15,7 +15,6 @@ from interfaces.openai.face import IN_PATH, active_collection_of, behind, collec
 from interfaces.openai.files import attach
 from interfaces.openai.stored_files import counts
 from interfaces.passages.shortfalls import shortfalls
-from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.ingest.collection_writer import text_collection_metadata
@@ -51,7 +50,7 @@ blueprint = Blueprint("openai_vector_stores", __name__, url_prefix="/v1/vector_s
 def create_store() -> Response:
     asked = body()
     files = asked["file_ids"]
-    layers().kept_files.named(files, asker=current_request.asker())  # nothing is made for files that are not there
+    layers().kept_files.named(files, asker=current().asker)  # nothing is made for files that are not there
     collection = _made(asked["name"])
     layers().store_facts.keep(collection.id, new_facts(asked), is_new=True)
     if files:
@@ -125,7 +124,7 @@ def search(vector_store_id: str) -> Response:
             weights=weights,
             collections=(name,),
             where=all_of(asked["filters"], asked["where"]),
-            asker=current_request.asker(),
+            asker=current().asker,
             min_relevance=ranking.get("score_threshold"),
         )
         answer = layers().search.search(request)

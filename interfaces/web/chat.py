@@ -8,10 +8,9 @@ from flask import Blueprint, Response
 from werkzeug.routing import PathConverter
 
 from interfaces.passages.shortfalls import shortfalls_of
-from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from interfaces.web.event_streams import event_stream
-from schemas.access.callers import Scope
+from schemas.access.callers import Scope, current
 from schemas.contracts.chat import ChatTurn
 from schemas.wire.chat import CHAT, chat_answer, chat_event, conversation, forgotten_conversation
 from schemas.wire.checked_fields import OF_OWNER
@@ -38,7 +37,7 @@ spell_errors(blueprint, error_body_with_short_word)
 @blueprint.post("")
 @declare(Lane.SERVICE, body=CHAT)
 def chat() -> Response:
-    asked, asker = body(), current_request.chat_asker()
+    asked, asker = body(), current().chat_asker
     if asked["request"].use_rag:
         require(Scope.READ)
     begin_chat()
@@ -59,12 +58,12 @@ def chat() -> Response:
 @blueprint.get("/<conversation_id:conversation_id>")
 @declare(Lane.READ, query=OF_OWNER)
 def show(conversation_id: str) -> Response:
-    found = layers().chat.conversation(conversation_id, asker=current_request.chat_asker(), **arguments())
+    found = layers().chat.conversation(conversation_id, asker=current().chat_asker, **arguments())
     return json_response(conversation(found))
 
 
 @blueprint.delete("/<conversation_id:conversation_id>")
 @declare(Lane.WRITE, query=OF_OWNER)
 def forget(conversation_id: str) -> Response:
-    layers().chat.forget(conversation_id, asker=current_request.chat_asker(), **arguments())
+    layers().chat.forget(conversation_id, asker=current().chat_asker, **arguments())
     return json_response(forgotten_conversation(conversation_id))

@@ -7,7 +7,6 @@ from urllib.parse import unquote
 from flask import Blueprint, Response, request
 from werkzeug.routing import Map, PathConverter
 
-from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from interfaces.web.upload_parts import arriving_pieces, form_fields, sent_file
 from retrieval.jobs.uploads import Upload
@@ -52,7 +51,7 @@ blueprint = Blueprint("stored_documents", __name__, url_prefix="/api")
 @blueprint.post("/documents")
 @declare(Lane.UPLOAD, query=UPLOAD_ARGUMENTS, media_types=(MULTIPART, ANY_MEDIA_TYPE))
 def upload() -> Response:
-    asker = current_request.asker()
+    asker = current().asker
     with layers().uploads.begin(asker=asker) as arriving:
         fields = form_fields(arriving.take, MAX_PARTS) if request.mimetype == MULTIPART else _take_body(arriving)
         asked = wanted(arguments_beside(fields), layers().rag_store.collection)
@@ -106,19 +105,19 @@ def show_original(document_id: str) -> Response:
 @blueprint.get("/jobs")
 @declare(Lane.READ, query=JOBS_PAGE)
 def list_jobs() -> Response:
-    return json_response(jobs_page(*layers().jobs.page(**arguments(), asker=current_request.asker())))
+    return json_response(jobs_page(*layers().jobs.page(**arguments(), asker=current().asker)))
 
 
 @blueprint.get("/jobs/<job_id>")
 @declare(Lane.READ)
 def show_job(job_id: str) -> Response:
-    return json_response(job_answer(layers().jobs.one(job_id, asker=current_request.asker())))
+    return json_response(job_answer(layers().jobs.one(job_id, asker=current().asker)))
 
 
 @blueprint.delete("/jobs/<job_id>")
 @declare(Lane.WRITE)
 def cancel_job(job_id: str) -> Response:
-    return json_response(job_answer(layers().uploads.cancel(job_id, asker=current_request.asker())))
+    return json_response(job_answer(layers().uploads.cancel(job_id, asker=current().asker)))
 
 
 def _media_type(kind: str | None) -> str:

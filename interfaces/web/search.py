@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from flask import Blueprint, Response
 
-from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from registry.stored_connections import ConnectionNotFoundError
 from schemas.access.callers import Caller, Scope, current
@@ -32,7 +31,7 @@ OWN = "local"
 @blueprint.post("/api/search")
 @declare(Lane.EMBEDDING, body=SEARCH_REQUEST)
 def search() -> Response:
-    request = replace(body()["request"], asker=current_request.asker())
+    request = replace(body()["request"], asker=current().asker)
     if request.rerank is not None:
         change_lane(Lane.SERVICE)
     return json_response(search_answer(layers().search.search(request)))

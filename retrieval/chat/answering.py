@@ -38,6 +38,7 @@ from schemas.contracts.chat import (
 from schemas.contracts.search import SearchRequest, searchable
 from schemas.contracts.text_documents import SimilarChunk
 from schemas.errors import ConfigurationError, RagError, UnavailableError
+from schemas.settings import RetrievalSettings
 from schemas.storage.erasure_count import UNKNOWN
 from schemas.where import all_of
 
@@ -338,14 +339,14 @@ class Passages:
 class ChatPassages:
     """Finds passages for chat requests; safe for use by several threads.
 
-    They are those of `engine`, or those nearest `by_meaning` alone. With `only_relevant`, requests that do not say how
-    relevant they must be get what the search thinks relevant, and else the best that there is.
+    They are those of `engine`, or with `chat_by_meaning` those nearest by meaning alone. With `chat_says_so`, requests
+    that do not say how relevant they must be get what the search thinks relevant, and else the best that there is.
     """
 
-    def __init__(self, engine: SearchEngine, *, only_relevant: bool, by_meaning: bool = False) -> None:
+    def __init__(self, engine: SearchEngine, settings: RetrievalSettings) -> None:
         self._engine = engine
-        self._only_relevant = only_relevant
-        self._by_meaning = by_meaning
+        self._only_relevant = settings.chat_says_so
+        self._by_meaning = settings.chat_by_meaning
 
     def find(self, request: ChatRequest, messages: Sequence[Message], asker: Asker) -> Passages:
         """Return the passages for the last of the messages. Raises what `SearchEngine.search` raises."""

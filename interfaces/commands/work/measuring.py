@@ -20,7 +20,7 @@ from interfaces.commands.scratch_service import scratch_service
 from interfaces.commands.work.uploading import Uploader, client_at
 from interfaces.compose import way_out
 from interfaces.given_connections import built_in_connections
-from interfaces.layers import chat_passages, collection_choice, search_engine, search_oracles
+from interfaces.layers import search_engine
 from providers.base import ProviderContext
 from registry.connections import Connections
 from registry.embedding.cache import EmbeddingCache
@@ -34,7 +34,7 @@ from retrieval.bench.running import MEASURES, Ask, Bench, Missed, Run
 from retrieval.chat.answering import ChatPassages
 from retrieval.ingest.walk import walk
 from retrieval.search.asking import UnknownOracleError
-from retrieval.search.corpus import Corpus
+from retrieval.search.corpus import CollectionChoice, Corpus
 from retrieval.search.engine import SearchEngine
 from retrieval.search.reranking import Reranking
 from schemas.access.owners import NOBODY_KNOWN
@@ -86,12 +86,12 @@ def bench(
             _load(query_set, collection, service_url)
         # Nothing is kept: each query is measured with its embedding.
         embeddings = stack.enter_context(closing(QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=0))))
-        choice = collection_choice(Corpus(connections), connections, settings)
+        own, notes = settings.own_collections, settings.notes_collection
+        choice = CollectionChoice(Corpus(connections), connections, own=own, notes=notes)
         reranking = stack.enter_context(closing(Reranking(connections)))
-        found_by = search_oracles(embeddings, settings)
-        engine = stack.enter_context(closing(search_engine(found_by, choice, reranking, settings)))
+        engine = stack.enter_context(closing(search_engine(embeddings, choice, reranking, settings)))
         names = _oracles(engine, oracles, weights)
-        ask = _ask(chat_passages(engine, settings)) if with_ask else None
+        ask = _ask(ChatPassages(engine, settings)) if with_ask else None
         show = stack.enter_context(progress_bar())
         show(total=len(query_set.queries) * (len(names) + (len(FUSIONS) if len(names) > 1 else 0) + with_ask))
         measured = Bench(

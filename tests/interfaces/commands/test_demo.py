@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.demo import copy_documentation
 from interfaces.commands import scratch_service as scratch
-from interfaces.commands.demo import copy_documentation
 from schemas.errors import UnavailableError
 from tests.support.live import PATIENCE_SECONDS
 
@@ -78,7 +78,7 @@ def test_the_demo_succeeds_on_a_part_of_this_projects_documentation(processes, t
     (tmp_path / "docs").mkdir()
     for name in ("README.md", "docs/how-to.md"):
         shutil.copy(project / name, tmp_path / name)
-    command = [sys.executable, "-m", "interfaces.commands.demo", tmp_path]
+    command = [sys.executable, "-m", "benchmarks.demo", tmp_path]
     result = subprocess.run(
         command, capture_output=True, text=True, timeout=PATIENCE_SECONDS * 2, cwd=project, check=False
     )

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from interfaces import secrets_warnings
+from interfaces import layers
 from interfaces.start_checks import look_before_start
 from registry.placeholders.resolving import Placeholders
 from schemas.settings import RegistrySettings
@@ -225,8 +225,8 @@ def test_one_that_is_no_good_stops_the_start_with_a_sentence(tmp_path, monkeypat
     ],
 )
 def test_the_start_warns_of_secrets_that_are_bound_to_no_host(monkeypatch, hosts, environ, warnings):
-    logs = logs_of(monkeypatch, "interfaces.secrets_warnings")
-    secrets_warnings.warn_of_free_secrets(RegistrySettings(secret_hosts=hosts), Placeholders(environ))
+    logs = logs_of(monkeypatch, "interfaces.layers")
+    layers.warn_of_free_secrets(RegistrySettings(secret_hosts=hosts), Placeholders(environ))
     assert ([entry["event"].count("RAG_SECRET_HOSTS") for entry in logs], "planted" in str(logs)) == (
         [1] * warnings,
         False,

@@ -3,7 +3,7 @@
 import pytest
 from cryptography.fernet import Fernet
 
-from interfaces.secrets_warnings import warn_of_other_keys
+from interfaces.layers import warn_of_other_keys
 from registry.stored_connections import StoredConnections
 from registry.typed_secrets.rotation import Resealed, seal_again, typed_secrets_of
 from registry.typed_secrets.sealing import Seal
@@ -142,7 +142,7 @@ def test_what_another_service_has_stored_is_left_as_it_is_and_named(connections,
 
 
 def test_the_start_names_connections_whose_secrets_no_key_opens_and_goes_on(database, key_file, worker, monkeypatch):
-    logs = logs_of(monkeypatch, "interfaces.secrets_warnings")
+    logs = logs_of(monkeypatch, "interfaces.layers")
     stored = StoredConnections(database)
     under_only(worker, Fernet.generate_key().decode()).create(there("foreign"))
     worker(key_file).create(there())

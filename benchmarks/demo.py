@@ -1,6 +1,6 @@
 """`make demo`: runs the service from start to stop on the project's own documentation and checks every answer.
 
-    python -m interfaces.commands.demo [FOLDER]
+    python -m benchmarks.demo [FOLDER]
 
 With a folder, it is the documentation in that one: README.md, CONTRIBUTING.md and what is in docs/.
 """
@@ -29,7 +29,7 @@ from schemas.plurals import counted
 
 COLLECTION = "documentation"
 QUESTION = "What happens to acknowledged documents when the process is killed?"
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[1]
 DOCUMENTATION = ("README.md", "CONTRIBUTING.md", "docs")
 
 
