@@ -90,19 +90,21 @@ def check_key(url: str, network: Network, key: str | None) -> None:
         raise error
 
 
-def client_of(url: str, *, retry: RetryPolicy | None = None, timeout_seconds: float = ANSWER_SECONDS) -> JsonClient:
-    """Return a client of the service at `url` with the key that the caller has, which asks once unless `retry` says
-    otherwise. Raises InvalidInputError for a malformed URL."""
-    network = network_to(url)
-    return _client(url, network, service_key(url, network), timeout_seconds, retry)
-
-
 @contextmanager
 def service_to_ask(
     url: str, *, retry: RetryPolicy | None = None, timeout_seconds: float = ANSWER_SECONDS
 ) -> Iterator[JsonClient]:
-    """Give such a client. An answer without what it should have, taken apart in the block, raises UnavailableError."""
-    with closing(client_of(url, retry=retry, timeout_seconds=timeout_seconds)) as service, service.reading():
+    """Give a client of the service at `url` with the key that the caller has, which asks once unless `retry` says
+    otherwise.
+
+    Raises InvalidInputError for a malformed URL. An answer without what it should have, taken apart in the block,
+    raises UnavailableError.
+    """
+    network = network_to(url)
+    with (
+        closing(_client(url, network, service_key(url, network), timeout_seconds, retry)) as service,
+        service.reading(),
+    ):
         yield service
 
 

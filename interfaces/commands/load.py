@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import click
 
+from interfaces.asked_service import service_at
 from interfaces.commands.options import MAX_NAMED, log_to_stderr, printable, progress_bar, show_lines, url_option
 
 collection_option = click.option(
@@ -54,7 +54,7 @@ def load(
     Exit code: 0 if everything is loaded, but for what is named as passed over; 1 if some files could not be loaded, 2
     if nothing could be done or the service failed.
     """
-    from interfaces.commands.work.uploading import PASSED_OVER, Outcome, Uploader, client_at
+    from interfaces.commands.work.uploading import PASSED_OVER, Outcome, Uploader
     from retrieval.ingest.identity import stored_name
     from retrieval.ingest.walk import walk
     from schemas.contracts.jobs import FAILED
@@ -78,7 +78,7 @@ def load(
             raise InvalidInputError(f"'{path}' contains no files that can be loaded{otherwise}{over}")
         before = f"{folder}/" if folder else ""
         files = {stored_name(f"{before}{each.path_below}"): each for each in found.files}
-        with closing(client_at(url)) as client, progress_bar() as show:
+        with service_at(url) as client, progress_bar() as show:
             uploader = Uploader(
                 client,
                 collection=collection,
@@ -118,7 +118,7 @@ def delete(ctx: click.Context, sources: Sequence[str], prefix: str | None, colle
 
     Exit code: 0 if all are deleted, 1 if some were not stored, 2 if nothing could be done.
     """
-    from interfaces.commands.work.uploading import Uploader, below, client_at, stored_documents
+    from interfaces.commands.work.uploading import Uploader, below, stored_documents
     from retrieval.ingest.identity import stored_name
     from schemas.names import check_collection_name
     from schemas.plurals import counted
@@ -129,7 +129,7 @@ def delete(ctx: click.Context, sources: Sequence[str], prefix: str | None, colle
         raise click.UsageError("--below needs the name of a folder.")
     if collection is not None:
         check_collection_name(collection, field="collection")
-    with closing(client_at(url)) as client:
+    with service_at(url) as client:
         uploader = Uploader(client, collection)
         target = uploader.target()
         names = [stored_name(each) for each in sources]

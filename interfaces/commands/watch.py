@@ -7,11 +7,11 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import click
 
+from interfaces.asked_service import service_at
 from interfaces.commands.options import log_to_stderr, url_option
 
 
@@ -60,7 +60,6 @@ def watch(
     indexed; 2 if nothing could be done or, with --once, the service failed.
     """
     from interfaces.commands.work.folder_watch import Watch, run_all, run_once
-    from interfaces.commands.work.uploading import client_at
     from schemas.names import check_collection_name
 
     names = _names(folders, name)
@@ -68,7 +67,7 @@ def watch(
         check_collection_name(collection)
     log_to_stderr(logging.ERROR if once else logging.WARNING if sys.stderr.isatty() else logging.INFO)
     stop = threading.Event()
-    with closing(client_at(url)) as client:
+    with service_at(url) as client:
         watches = [
             Watch(root, called, client, stop, collection, shared=shared, may_be_empty=allow_empty)
             for root, called in zip(folders, names, strict=True)

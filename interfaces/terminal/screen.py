@@ -1,12 +1,11 @@
 """The screen of commands that show answers: text that cannot command the terminal, lines, and tables.
 
 On a terminal there are colours (unless NO_COLOR is set), links and columns; otherwise plain lines, and tables are rows
-with tabs in between. What the encoding of the output does not have is spelt in ASCII.
+with tabs in between. What the encoding of the output does not have is a question mark.
 """
 
 from __future__ import annotations
 
-import codecs
 import io
 import sys
 import unicodedata
@@ -19,12 +18,8 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-_IN_ASCII: dict[int, str] = str.maketrans(
-    {"›": ">", "…": "...", "·": "-", "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"'}
-)
 # They change the order in which a line is shown.
 _BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-SPELT_IN_ASCII = "spelt_in_ascii"
 COLUMN_GAP = "  "
 FAINT = Style(dim=True)
 
@@ -43,16 +38,6 @@ def _commands(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _BIDIRECTIONAL
 
 
-def _spelt_in_ascii(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    missing = error.object[error.start : error.end]
-    return "".join(_IN_ASCII.get(ord(each), "?") for each in missing), error.end
-
-
-codecs.register_error(SPELT_IN_ASCII, _spelt_in_ascii)
-
-
 class _Output(Console):
     """A console that leaves it to the command line how a closed pipe ends a command."""
 
@@ -66,7 +51,7 @@ class Screen:
 
     def __init__(self) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors=SPELT_IN_ASCII)
+            sys.stdout.reconfigure(errors="replace")
         self._console = _Output(file=sys.stdout, highlight=False, markup=False, emoji=False)
 
     @property

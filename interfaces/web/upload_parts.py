@@ -21,7 +21,6 @@ MAX_FIELD_BYTES = 256 << 10
 MAX_BUFFERED_BYTES = 1 << 20
 """The most that is held of a body: the head of a part, or what might be the beginning of a boundary."""
 MAX_BOUNDARY_CHARACTERS = 200
-_BEFORE_MARK, _BEHIND_MARK = b"\r\n", b"--\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def parts_of(chunks: Iterable[bytes], boundary: str, *, most: int) -> Iterator[P
     """
     if not boundary or len(boundary) > MAX_BOUNDARY_CHARACTERS or not boundary.isascii():
         raise InvalidInputError("The Content-Type names no boundary", code="invalid_multipart", field="Content-Type")
-    arriving = _with_whole_boundaries(chunks, b"--" + boundary.encode())
+    arriving = _whole_hyphens(chunks)
     decoder, number = MultipartDecoder(boundary.encode(), MAX_BUFFERED_BYTES, max_parts=most), 0
 
     def refused(what: str, part: int) -> InvalidInputError:
@@ -144,20 +143,16 @@ def parts_of(chunks: Iterable[bytes], boundary: str, *, most: int) -> Iterator[P
         raise refused("The form has no parts", 0)
 
 
-def _with_whole_boundaries(chunks: Iterable[bytes], mark: bytes) -> Iterator[bytes]:
-    """Yield the same bytes in pieces that do not end within or right behind a boundary.
+def _whole_hyphens(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in pieces that do not end within hyphens, unless these are too many for a boundary.
 
-    The decoder would take the line break before such a boundary for content when the piece ends between the two hyphens
-    that may follow.
+    The decoder would take the line break before a boundary for content when a piece ends between the two hyphens that
+    may follow.
     """
-    around = len(_BEFORE_MARK) + len(mark) + len(_BEHIND_MARK)
     held = b""
     for chunk in chunks:
         held += chunk
-        cut = max(0, len(held) - around)
-        at = held.rfind(mark, max(0, cut - around), cut + around)
-        if at >= 0 and at - len(_BEFORE_MARK) < cut < at + len(mark) + len(_BEHIND_MARK):
-            cut = max(0, at - len(_BEFORE_MARK))
+        cut = max(len(held.rstrip(b"-")), len(held) - MAX_BOUNDARY_CHARACTERS - len(b"----"))
         if cut:
             yield held[:cut]
             held = held[cut:]

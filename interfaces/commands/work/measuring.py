@@ -15,9 +15,10 @@ from typing import Any
 import click
 import orjson
 
+from interfaces.asked_service import service_at
 from interfaces.commands.options import log_to_stderr, print_json, progress_bar
 from interfaces.commands.scratch_service import scratch_service
-from interfaces.commands.work.uploading import Uploader, client_at
+from interfaces.commands.work.uploading import Uploader
 from interfaces.compose import way_out
 from interfaces.given_connections import built_in_connections
 from interfaces.layers import search_engine
@@ -153,7 +154,7 @@ def _connections(scratch: Path, url: str) -> Iterator[Connections]:
 
 
 def _load(query_set: QuerySet, collection: str, url: str) -> None:
-    with progress_bar("loading") as show, closing(client_at(url)) as client:
+    with progress_bar("loading") as show, service_at(url) as client:
 
         def tell(done: int, total: int, chunks: int) -> None:
             show(completed=done, total=total, description=f"loading, {chunks} documents")

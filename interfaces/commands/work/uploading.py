@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from interfaces.asked_service import client_of
 from providers.outbound.deadlines import single_attempts
 from providers.rag_wrapper.client import WrapperClient
-from providers.rag_wrapper.dialect import LONGEST_WAIT_SECONDS, PATIENT
+from providers.rag_wrapper.dialect import LONGEST_WAIT_SECONDS
 from retrieval.ingest.collection_writer import batches
 from retrieval.ingest.identity import document_id, one_spelling, stored_name
 from retrieval.ingest.walk import LINK, NOT_A_FILE, Found, SourceFile
@@ -82,11 +81,6 @@ class Outcome:
         chunks = f", {counted(self.chunks, 'new chunk')}" if self.chunks else ""
         missing = f"{passed_over}, {failed} failed" if failed else passed_over
         return f"{self.collection}: {counted(stored, 'file')}{chunks}: {', '.join(deeds) or 'nothing stored'}{missing}"
-
-
-def client_at(url: str) -> WrapperClient:
-    """Return a client of the service at `url`, which waits where it is busy or starts."""
-    return WrapperClient(client_of(url, retry=PATIENT))
 
 
 @dataclass

@@ -4,15 +4,15 @@ import signal
 import subprocess
 import threading
 import uuid
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import pytest
 from click.testing import CliRunner
 
+from interfaces.asked_service import service_at
 from interfaces.cli import main
 from interfaces.commands.work import folder_watch
 from interfaces.commands.work.folder_watch import Watch
-from interfaces.commands.work.uploading import client_at
 from schemas.errors import ConflictError
 from tests.interfaces.conftest import environ
 from tests.support.apps import served
@@ -76,7 +76,7 @@ def watching(url, collection, client):
             finally:
                 watch.end()
 
-        with closing(client_at(at)) as asking:
+        with service_at(at) as asking:
             watch = Watch(folder, folder.name, asking, stop, collection)
             thread = threading.Thread(target=keep)
             thread.start()
