@@ -19,33 +19,24 @@ from schemas.errors import ConfigurationError, RagError
 from schemas.settings import RegistrySettings, read_declared_connections, read_registry_settings
 
 LOCAL_MODEL = "minilm"
+PREFIXES = {"embedding": "RAG_EMBEDDING_", "llm": "RAG_CHAT_", "rerank": "RAG_RERANK_"}
+"""The beginnings of the variables that describe the connection of a kind."""
 
 
 def built_in_connections(settings: RegistrySettings) -> list[Connection]:
     """Return `local`, and the embedding, chat and reranking connections that the settings describe."""
-    made = [
-        Connection("local", "rag", "local", {}, "Storage of this service", "built-in"),
-        Connection(
-            "default",
-            "embedding",
-            settings.embedding_provider,
-            _config(
-                settings.embedding_provider, settings.embedding_url, settings.embedding_model, "RAG_EMBEDDING_API_KEY"
-            ),
-            "The configured embeddings",
-            "built-in",
-        ),
-    ]
-    if settings.chat_provider:
-        config = _config(settings.chat_provider, settings.chat_url, settings.chat_model, "RAG_CHAT_API_KEY")
-        made.append(Connection("chat", "llm", settings.chat_provider, config, "The configured chat model", "built-in"))
-    if settings.rerank_provider:
-        config = _config(settings.rerank_provider, settings.rerank_url, settings.rerank_model, "RAG_RERANK_API_KEY")
-        made.append(
-            Connection(
-                "rerank", "rerank", settings.rerank_provider, config, "The configured reranking model", "built-in"
-            )
-        )
+    embedding = (settings.embedding_provider, settings.embedding_url, settings.embedding_model)
+    chat = (settings.chat_provider, settings.chat_url, settings.chat_model)
+    rerank = (settings.rerank_provider, settings.rerank_url, settings.rerank_model)
+    made = [Connection("local", "rag", "local", {}, "Storage of this service", "built-in")]
+    for connection_id, kind, described, title in (
+        ("default", "embedding", embedding, "The configured embeddings"),
+        ("chat", "llm", chat, "The configured chat model"),
+        ("rerank", "rerank", rerank, "The configured reranking model"),
+    ):
+        if provider := described[0]:
+            config = _config(*described, f"{PREFIXES[kind]}API_KEY")
+            made.append(Connection(connection_id, kind, provider, config, title, "built-in"))
     return made
 
 

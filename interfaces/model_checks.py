@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from interfaces.given_connections import LOCAL_MODEL, built_in_connections
+from interfaces.given_connections import LOCAL_MODEL, PREFIXES, built_in_connections
 from providers.base import Provider
 from providers.calibration import Calibration, read_calibration
 from providers.outbound.api_keys import checked_key
@@ -17,8 +17,6 @@ from schemas.connections import Connection
 from schemas.errors import ConfigurationError
 from schemas.settings import RegistrySettings
 
-PREFIXES = {"embedding": "RAG_EMBEDDING_", "llm": "RAG_CHAT_", "rerank": "RAG_RERANK_"}
-"""The beginnings of the variables that describe the connection of a kind."""
 VENDORS = {"openai": "api.openai.com", "cohere": "api.cohere.com"}
 """The addresses that providers ask when no other is named, and that want a key."""
 

@@ -90,7 +90,7 @@ def search(
     Exit code: 0 if something fits, 1 if nothing does, 2 if the question could not be asked.
     """
     from interfaces.passages.words import words_of
-    from interfaces.terminal.answers import about_the_search, found_by, show_hit, without_smoothing
+    from interfaces.terminal.answers import about_the_search, candidates, found_by, show_hit
     from interfaces.terminal.screen import Screen
 
     body = {"query": question, **_given(asked)}
@@ -105,13 +105,12 @@ def search(
         if as_json:
             print_json(answer)
         else:
-            plain = without_smoothing(service, answer, body) if explain else ()
             words = words_of(question)
             for rank, hit in enumerate(results, start=1):
                 if rank > 1:
                     screen.show()
                 show_hit(screen, hit, words, answer.get("groups", ()), full=full)
-                for line in found_by(hit, rank, plain, fusion=receipt["fusion"]) if explain else ():
+                for line in found_by(hit, rank) if explain else ():
                     screen.show_faint(line, indent="    ")
             if not results:
                 _say_nothing(screen, receipt)
@@ -119,7 +118,7 @@ def search(
                 _say_shortfalls(receipt, body)
             if held_back := receipt.get("held_back"):
                 screen.show_faint(f"{held_back} more of these documents; --max-per-document shows them")
-            for line in about_the_search(answer, plain) if explain else ():
+            for line in about_the_search(answer, candidates(service, body)) if explain else ():
                 screen.show_faint(line)
     ctx.exit(0 if results else NOTHING)
 

@@ -14,7 +14,6 @@ from interfaces.passages.places import heading_of, percentage, place_of, source_
 from interfaces.passages.words import excerpt_around
 from interfaces.terminal.screen import FAINT, Screen, harmless, in_one_line, linked
 from schemas.contracts.chat import PLACES
-from schemas.ways import SCORES, SMOOTHED
 
 if TYPE_CHECKING:
     from providers.outbound.json_client import JsonClient
@@ -73,30 +72,24 @@ def _show_neighbours(screen: Screen, hit: Json, neighbours: Sequence[Json]) -> N
         screen.show(Text(f"{in_one_line(place)}\n{harmless(each['text']).strip()}", FAINT), indent="  | ")
 
 
-def without_smoothing(service: JsonClient, answer: Json, body: Json) -> Sequence[Json]:
-    """Return the candidates of an answered question as they would be ranked without smoothing."""
-    fusion = answer["receipt"]["fusion"]
+def candidates(service: JsonClient, body: Json) -> Sequence[Json]:
+    """Return what a question might have found without the bounds that cut it, so that what was cut can be named."""
     again = {name: value for name, value in body.items() if name not in ("gather", "explain")}
-    again |= {"fusion": SCORES if fusion == SMOOTHED else fusion, "limit": MOST, "min_relevance": 0}
-    results: Sequence[Json] = service.post("/api/search", again)["results"]
+    results: Sequence[Json] = service.post("/api/search", {**again, "limit": MOST, "min_relevance": 0})["results"]
     return results
 
 
-def found_by(hit: Json, rank: int, plain: Sequence[Json], *, fusion: str) -> Iterator[str]:
-    """Yield who found a hit at which rank with which score, and what smoothing changed."""
+def found_by(hit: Json, rank: int) -> Iterator[str]:
+    """Yield who found a hit at which rank with which score."""
     places = [f"{name} #{place['rank']} ({place['score']:.3f})" for name, place in hit["provenance"].items()]
     yield f"found by {', '.join(places)}"
-    said = f"#{rank} with score {hit['score']:.3f}, rrf {hit['rrf_score']:.4f}"
-    before = [place for place, each in enumerate(plain, start=1) if _identity(each) == _identity(hit)]
-    if fusion == SMOOTHED and before:
-        said += f"; without smoothing #{before[0]} with score {plain[before[0] - 1]['score']:.3f}"
-    yield said
+    yield f"#{rank} with score {hit['score']:.3f}, rrf {hit['rrf_score']:.4f}"
 
 
-def about_the_search(answer: Json, plain: Sequence[Json]) -> Iterator[str]:
+def about_the_search(answer: Json, known: Sequence[Json]) -> Iterator[str]:
     """Yield what was cut and why, and how the answer came about: its fusion, oracles and collections."""
     receipt = answer["receipt"]
-    names = {_identity(each): place_of(source_of(each), each["metadata"]) for each in plain}
+    names = {_identity(each): place_of(source_of(each), each["metadata"]) for each in known}
     for cut in answer["explanations"]:
         yield f"{names.get(_identity(cut), cut['doc_id'])}: {cut['reason']}"
     compared = receipt.get("compared_by")

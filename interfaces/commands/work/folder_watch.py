@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -292,23 +293,18 @@ def run_once(watches: Sequence[Watch]) -> bool:
 
 def run_all(watches: Sequence[Watch], quiet_seconds: float, stop: threading.Event) -> None:
     """Run each watch in a thread of its own. When one cannot go on, end all of them and raise its error."""
-    failures: list[BaseException] = []
 
     def run(each: Watch) -> None:
         try:
             each.run(quiet_seconds)
-        except BaseException as error:
-            failures.append(error)
         finally:
             stop.set()
             each.end()
 
-    threads = [threading.Thread(target=run, args=(each,), name=each.name) for each in watches]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        while thread.is_alive():
-            # The system may hand a signal to any thread, but Python runs its handler in this one, once it wakes up.
-            thread.join(SIGNAL_SECONDS)
-    if failures:
-        raise failures[0]
+    with ThreadPoolExecutor(len(watches)) as threads:
+        running = [threads.submit(run, each) for each in watches]
+        # The system may hand a signal to any thread, but Python runs its handler in this one, once it wakes up.
+        while wait(running, SIGNAL_SECONDS).not_done:
+            pass
+    for each in running:
+        each.result()
