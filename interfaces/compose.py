@@ -121,20 +121,14 @@ def create_app(
         *(app, connections, search, rule_documents, text_documents, documents, chat, tools),
         *(watchers, administration, quality, mcp_http, protected_resource, guide, reembedding),
     )
-    mount_faces(app)
-    mount_console(app, service.catalog)
-    layers.start()
-    return app
-
-
-def mount_faces(app: Flask) -> None:
-    """Serve the routes that speak the protocols of other products, and have their errors answered in the words of
-    each."""
     for face in (chroma.FACE, chroma.OLD_FACE, dify.FACE, OPENAI):
         speak(app, face)
     of_chroma = (about_server, collections_of_database, records)
     of_openai = (known_models, chat_completions, files, vector_stores)
     route_table.register(app, *of_chroma, dify, *of_openai)
+    mount_console(app, service.catalog)
+    layers.start()
+    return app
 
 
 def import_all() -> None:

@@ -14,7 +14,6 @@ from interfaces.layers import Layers
 from registry.embedding.queries import USUAL, connection_of
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.parsing.confinement import lacking
-from retrieval.watching.stored_reports import Watchers
 from schemas.access.callers import SERVICE, acting_as
 from schemas.access.owners import Asker
 from schemas.connections import DEGRADED, UNHEALTHY, Connection, HealthReport
@@ -103,36 +102,25 @@ def report_gauges(service: Service, layers: Layers) -> None:
     keys = StoredKeys(service.catalog)
 
     def parts() -> Iterator[Gauge]:
-        yield from _of_jobs(layers.jobs)
-        yield from _of_watchers(layers.watchers)
-        yield from _of_models(layers)
+        jobs = layers.jobs.counts()
+        for status in STATUSES:
+            yield Gauge("rag_jobs", "Jobs that are remembered", jobs.by_status.get(status, 0), {"status": status})
+        yield Gauge("rag_jobs_chunks_done", "Chunks that the jobs under way have stored", jobs.chunks_done)
+        watchers = layers.watchers.all(asker=Asker(sees_all=True))
+        by_state = Counter(each.state for each in watchers)
+        for state in (*STATES, LOST):
+            yield Gauge("rag_watchers", "Watched folders", by_state.get(state, 0), {"state": state})
+        failed = sum(each.report.failed for each in watchers)
+        yield Gauge("rag_watcher_failed_files", "Files of watched folders that failed", failed)
+        is_open = not layers.context.breaker.is_closed()
+        yield Gauge("rag_circuit_breaker_open", "1 while searches by meaning are left out", float(is_open))
+        for name, connection in layers.connections.of_service().items():
+            report = layers.health.last(connection)
+            if report is not None:
+                is_up = float(report.status != UNHEALTHY)
+                yield Gauge("rag_model_up", "1 when the model answers", is_up, {"model": name})
         yield Gauge("rag_keys", "Keys that have neither ended nor been revoked", keys.valid())
 
     service.on_gauges("parts", parts)
     newest, times = service.backups.last_good_at, service.settings.backup_every
     service.on_gauges("backups", lambda: of_backups(newest, times), every_seconds=BACKUP_SECONDS)
-
-
-def _of_jobs(jobs: StoredJobs) -> Iterator[Gauge]:
-    known = jobs.counts()
-    for status in STATUSES:
-        yield Gauge("rag_jobs", "Jobs that are remembered", known.by_status.get(status, 0), {"status": status})
-    yield Gauge("rag_jobs_chunks_done", "Chunks that the jobs under way have stored", known.chunks_done)
-
-
-def _of_watchers(watchers: Watchers) -> Iterator[Gauge]:
-    known = watchers.all(asker=Asker(sees_all=True))
-    by_state = Counter(each.state for each in known)
-    for state in (*STATES, LOST):
-        yield Gauge("rag_watchers", "Watched folders", by_state.get(state, 0), {"state": state})
-    failed = sum(each.report.failed for each in known)
-    yield Gauge("rag_watcher_failed_files", "Files of watched folders that failed", failed)
-
-
-def _of_models(layers: Layers) -> Iterator[Gauge]:
-    is_open = not layers.context.breaker.is_closed()
-    yield Gauge("rag_circuit_breaker_open", "1 while searches by meaning are left out", float(is_open))
-    for name, connection in layers.connections.of_service().items():
-        report = layers.health.last(connection)
-        if report is not None:
-            yield Gauge("rag_model_up", "1 when the model answers", float(report.status != UNHEALTHY), {"model": name})

@@ -1,6 +1,6 @@
 """Checks that run together before the whole service starts.
 
-Modules are imported when they are needed, so that faults are told within a second.
+What not every start needs is imported where it is used, so that faults are told within a second.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from interfaces.given_connections import check_declared_connections
+from interfaces.model_checks import check_models, model_warnings
+from providers.outbound.addresses import ConnectPolicy
+from registry.placeholders.secret_hosts import SecretHosts
+from retrieval.parsing.confinement import lacking
 from schemas.errors import RagError
 from schemas.settings import (
-    AccessSettings,
-    OidcSettings,
     WrapperSettings,
     read_access_settings,
     read_declared_connections,
@@ -25,6 +28,12 @@ from schemas.settings import (
     read_wrapper_settings,
     unknown_variables,
 )
+from wrapper.access.configured_key import bootstrap_key, check_door
+from wrapper.backups.keys import FILE, backup_key, key_warnings
+from wrapper.backups.places import DIR, check_folder
+from wrapper.secret_key import KeyFile
+from wrapper.start_checks import catalogue_path, check_catalogue, check_data_directory, check_port, disk_warnings
+from wrapper.web.client_addresses import TrustedProxies
 
 FoundT = TypeVar("FoundT")
 
@@ -55,9 +64,6 @@ def look_before_start() -> Findings:
     found.check(read_retrieval_settings)
     access = found.check(read_access_settings)
     if access is not None:
-        from wrapper.access.configured_key import bootstrap_key
-        from wrapper.web.client_addresses import TrustedProxies
-
         found.check(lambda: bootstrap_key(access))
         found.check(lambda: TrustedProxies.parse(access.trusted_proxies))
     if "FORWARDED_ALLOW_IPS" in os.environ:
@@ -69,11 +75,7 @@ def look_before_start() -> Findings:
         found.check(lambda: read_claims_table(users.oidc_claims))
     found.warnings += unknown_variables(os.environ, () if registry is None else registry.env_patterns)
     if registry is not None:
-        from interfaces.model_checks import check_models, model_warnings
-        from providers.outbound.addresses import ConnectPolicy
-        from registry.placeholders.secret_hosts import SecretHosts
-
-        found.check(lambda: ConnectPolicy.parse(registry.connect_policy))
+        policy = found.check(lambda: ConnectPolicy.parse(registry.connect_policy))
         found.check(lambda: SecretHosts.parse(registry.secret_hosts))
         if registry.ca_file:
             from providers.outbound.trust import Trust
@@ -85,27 +87,12 @@ def look_before_start() -> Findings:
             from interfaces.tracing.wanted import check_tracing
             from providers.outbound.network import Network
 
-            policy = found.check(lambda: ConnectPolicy.parse(registry.connect_policy))
             found.warnings += found.check(lambda: check_tracing(tracing, Network(policy))) or []
         found.warnings += model_warnings(registry)
         if found.check(read_declared_connections):
-            from interfaces.given_connections import check_declared_connections
-
             found.check(check_declared_connections)
-    from retrieval.parsing.confinement import lacking
-
     found.warnings += lacking()
     if storage is not None:
-        from wrapper.backups.keys import FILE, backup_key, key_warnings
-        from wrapper.backups.places import DIR, check_folder
-        from wrapper.start_checks import (
-            catalogue_path,
-            check_catalogue,
-            check_data_directory,
-            check_port,
-            disk_warnings,
-        )
-
         if storage.tls_cert:
             from wrapper.serving.certificate import tls_context, validity_warnings
 
@@ -120,23 +107,16 @@ def look_before_start() -> Findings:
             found.check(lambda: check_catalogue(storage) if catalogue_path(storage) else _check_database(storage))
             found.warnings += disk_warnings(storage)
             if access is not None and not access.secret_key:
-                from wrapper.secret_key import KeyFile
-
                 found.check(KeyFile(storage.data_dir).check)
     if access is not None and storage is not None and users is not None and not found.problems:
-        found.check(lambda: _check_door(access, storage, users))
+        found.check(lambda: check_door(access, storage.host, lambda: users.has_users or _has_keys(storage)))
     return found
 
 
-def _check_door(access: AccessSettings, storage: WrapperSettings, users: OidcSettings) -> None:
-    from wrapper.access.configured_key import check_door
+def _has_keys(settings: WrapperSettings) -> bool:
+    from wrapper.access.directory_keys import has_keys
 
-    def has_keys() -> bool:
-        from wrapper.access import directory_keys
-
-        return users.has_users or directory_keys.has_keys(storage)
-
-    check_door(access, storage.host, has_keys)
+    return has_keys(settings)
 
 
 def _check_database(settings: WrapperSettings) -> None:

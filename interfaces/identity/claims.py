@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -34,16 +34,15 @@ class Rule(Generic[T]):
     given: Mapping[str, tuple[T, ...]]
 
 
-def own_names(claim: ClaimPath = ("scope",)) -> Rule[Scope]:
-    """Return the rule for a claim that has our own names of scopes."""
-    return Rule(claim, {each.value: (each,) for each in Scope})
+OWN_NAMES = {each.value: (each,) for each in Scope}
+"""What our own names of scopes give."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimsTable:
     """The rules by which claims become rights. Without a rule for collections every user has all of them."""
 
-    scopes: Rule[Scope] = field(default_factory=own_names)
+    scopes: Rule[Scope] = Rule(("scope",), OWN_NAMES)
     collections: Rule[str] | None = None
 
     def scopes_of(self, claims: Mapping[str, Any]) -> frozenset[Scope]:
@@ -125,19 +124,19 @@ class _UniqueKeys(yaml.SafeLoader):
 def _table(written: Any) -> ClaimsTable:
     """Return the table that is written. Raises InvalidInputError, as all below do: what is wrong, and where."""
     _check_names(written, "", ("scopes", "collections"))
-    scopes, collections = own_names(), None
+    rules: dict[str, Any] = {}
     if "scopes" in written:
-        scopes = _rule(written["scopes"], "scopes", _scopes, own_names)
+        rules["scopes"] = _rule(written["scopes"], "scopes", _scopes, OWN_NAMES)
     if "collections" in written:
-        collections = _rule(written["collections"], "collections", _patterns)
-    return ClaimsTable(scopes, collections)
+        rules["collections"] = _rule(written["collections"], "collections", _patterns)
+    return ClaimsTable(**rules)
 
 
 def _rule(
     written: Any,
     place: str,
     read: Callable[[list[str]], tuple[T, ...]],
-    without_map: Callable[[ClaimPath], Rule[T]] | None = None,
+    without_map: Mapping[str, tuple[T, ...]] | None = None,
 ) -> Rule[T]:
     _check_names(written, f"{place} ", ("claim", "map"))
     claim = written.get("claim")
@@ -145,7 +144,7 @@ def _rule(
     if not path or not all(isinstance(each, str) and each for each in path):
         raise InvalidInputError(f"{place}.claim must be the name of a claim, or the list of names that lead to it")
     if without_map is not None and "map" not in written:
-        return without_map(path)
+        return Rule(path, without_map)
     mapped = written.get("map")
     if not isinstance(mapped, dict) or not mapped:
         raise InvalidInputError(f"{place}.map must map values of the claim to what they give")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import mimetypes
-import os
 from pathlib import Path
 
-from flask import Blueprint, Response, current_app, request
-from werkzeug.security import safe_join
+from flask import Blueprint, Response, current_app, send_from_directory
+from werkzeug.exceptions import NotFound
 
 from schemas.errors import NotFoundError
 from wrapper.web.lanes import Lane
@@ -47,14 +45,10 @@ def file(file: str) -> Response:
             code="guide_not_built",
         )
     is_page = not file or file.endswith("/")
-    path = safe_join(os.fspath(folder), f"{file}{START}" if is_page else file)
-    if path is None or not os.path.isfile(path):
-        raise NotFoundError(f"The guide has no such page: {file}", code="file_not_found")
-    response = Response(Path(path).read_bytes(), mimetype=mimetypes.guess_type(path)[0] or "application/octet-stream")
-    # By content, so that all services that were installed with the same site give the same.
-    response.add_etag()
-    response.make_conditional(request)
-    response.headers["Cache-Control"] = "no-cache"
+    try:
+        response = send_from_directory(folder, f"{file}{START}" if is_page else file)
+    except NotFound:
+        raise NotFoundError(f"The guide has no such page: {file}", code="file_not_found") from None
     response.headers["Content-Security-Policy"] = POLICY
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Referrer-Policy"] = "no-referrer"
