@@ -112,7 +112,6 @@ def create_app(
         lanes.embed_elsewhere()
     app.url_map.converters["connection_id"] = connections.ConnectionId
     app.url_map.converters["any_id"] = documents.AnyId
-    app.url_map.converters["conversation_id"] = chat.ConversationId
     app.extensions[guide.FOLDER] = guide.SITE
     app.extensions["rag.mcp"] = mcp_http.Endpoint(
         mcp_tools(layers), may_write=retrieval_settings.mcp_write, clean=app.extensions["rag.clean"]

@@ -20,23 +20,20 @@ from schemas.wire.context import (
     stats_range,
 )
 
-SEARCH, INDEX = "rag_context_search", "rag_context_index"
-HEALTH, STATS = "rag_context_health", "rag_context_stats"
-
 
 def context_tools(layer: ContextLayer, settings: RetrievalSettings) -> dict[str, Tool[Any]]:
     """Return the four tools by name, in the order in which they are listed."""
     tool = partial(described_tool, allowed=allowed_values(settings))
     tools: tuple[Tool[Any], ...] = (
-        tool(SEARCH, lambda given: layer.search(context_query(given)), context_answer),
+        tool("rag_context_search", lambda given: layer.search(context_query(given)), context_answer),
         tool(
-            INDEX,
+            "rag_context_index",
             lambda given: layer.index(context_document(given)),
             indexed_text,
             writes_to=settings.context_collection,
             kept_as=IndexedText,
         ),
-        tool(HEALTH, lambda _: layer.health(), context_health),
-        tool(STATS, lambda given: layer.stats(stats_range(given)), context_stats),
+        tool("rag_context_health", lambda _: layer.health(), context_health),
+        tool("rag_context_stats", lambda given: layer.stats(stats_range(given)), context_stats),
     )
     return {each.name: each for each in tools}

@@ -83,17 +83,8 @@ def embedding_connection(provider: str, config: dict[str, str | None]) -> Embedd
 
 
 def _print_step(step: Step, before: Step | None) -> None:
-    from retrieval.validation.validation import ACCURACY, CLEAN_UP, EMBEDDINGS, INDEXING, INFRASTRUCTURE
-
-    titles = {
-        INFRASTRUCTURE: "Infrastructure",
-        EMBEDDINGS: "Embedding quality",
-        INDEXING: "Indexing",
-        ACCURACY: "Retrieval accuracy",
-        CLEAN_UP: "Clean-up",
-    }
     if before is None or before.phase != step.phase:
-        click.secho(f"\n{titles[step.phase]}", bold=True)
+        click.secho(f"\n{step.phase.capitalize()}", bold=True)
     mark = click.style("PASSED", fg="green") if step.passed else click.style("FAILED", fg="red")
     click.echo(f"  {mark}  {step.name}: {step.found} ({step.latency_ms:.1f} ms)")
 

@@ -62,12 +62,8 @@ def _owner_of(named: str) -> str:
         return named
     key_id = named.removeprefix(KEY_OWNER).removeprefix("rw_")
     if not key_id.isalnum():
-        meant = (
-            "the id of a key and not the key itself"
-            if "_" in key_id
-            else "the id of a key, or user: and the name of a user"
-        )
-        raise InvalidInputError(f"user must be {meant}", code="invalid_field", field="user")
+        sentence = "user must be the id of a key, not the key itself, or user: and the name of a user"
+        raise InvalidInputError(sentence, code="invalid_field", field="user")
     try:
         return KEY_OWNER + authentication().stored.one(key_id).owner
     except KeyNotFoundError as error:

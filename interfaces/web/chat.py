@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from flask import Blueprint, Response
-from werkzeug.routing import PathConverter
 
 from interfaces.passages.shortfalls import shortfalls_of
 from interfaces.web.current_request import layers
@@ -21,14 +20,6 @@ from wrapper.web.error_statuses import spell_errors
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import arguments, body, unknown
 from wrapper.web.route_table import declare
-
-
-class ConversationId(PathConverter):
-    """The id of a conversation in a path, which may be any text, slashes included."""
-
-    regex = r"[\s\S]+"
-    part_isolating = False
-
 
 blueprint = Blueprint("chat", __name__, url_prefix="/api/chat")
 spell_errors(blueprint, error_body_with_short_word)
@@ -55,14 +46,14 @@ def chat() -> Response:
     return event_stream(parts, spell, error_body_with_short_word, is_unwanted)
 
 
-@blueprint.get("/<conversation_id:conversation_id>")
+@blueprint.get("/<any_id:conversation_id>")
 @declare(Lane.READ, query=OF_OWNER)
 def show(conversation_id: str) -> Response:
     found = layers().chat.conversation(conversation_id, asker=current().chat_asker, **arguments())
     return json_response(conversation(found))
 
 
-@blueprint.delete("/<conversation_id:conversation_id>")
+@blueprint.delete("/<any_id:conversation_id>")
 @declare(Lane.WRITE, query=OF_OWNER)
 def forget(conversation_id: str) -> Response:
     layers().chat.forget(conversation_id, asker=current().chat_asker, **arguments())

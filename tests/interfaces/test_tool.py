@@ -8,7 +8,6 @@ import orjson
 import pytest
 from flask.testing import FlaskClient
 
-from interfaces.context_tools import INDEX
 from interfaces.recorded_tools import recorded_tools
 from interfaces.tool import Tool
 from schemas.access.callers import ANYBODY, acting_as
@@ -92,7 +91,7 @@ def key():
 def index(client, key):
     """`index()` indexes a text, always the same one with the same key."""
     body = {"content": f"Words of {uuid.uuid4().hex}.", "source": "tests", "contentType": "documentation"}
-    return lambda: client.post(f"/tools/{INDEX}", json=body, headers={"Idempotency-Key": key})
+    return lambda: client.post("/tools/rag_context_index", json=body, headers={"Idempotency-Key": key})
 
 
 def test_tools_that_write_keep_their_outcomes_as_long_as_the_collection_lives(app):
