@@ -12,11 +12,10 @@ from registry.connection_checks import check_connection
 from registry.older_spellings import current_spelling
 from registry.placeholders.resolving import Placeholders
 from registry.placeholders.secret_hosts import SecretHosts
-from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from schemas.connections import Connection
 from schemas.errors import ConfigurationError, RagError
-from schemas.settings import RegistrySettings, read_declared_connections, read_registry_settings
+from schemas.settings import RegistrySettings, read_declared_connections
 
 LOCAL_MODEL = "minilm"
 PREFIXES = {"embedding": "RAG_EMBEDDING_", "llm": "RAG_CHAT_", "rerank": "RAG_RERANK_"}
@@ -45,11 +44,6 @@ def _config(provider: str, url: str, model: str, key_variable: str) -> dict[str,
     if provider != LOCAL_MODEL:
         config |= {"url": url, "api_key": f"${{{key_variable}}}" if os.environ.get(key_variable) else ""}
     return {name: value for name, value in config.items() if value}
-
-
-def check_declared_connections() -> None:
-    """Raise ConfigurationError when the configuration file declares a connection that cannot be used."""
-    declared_connections(discover(ProviderRegistry()), operators_placeholders(read_registry_settings()))
 
 
 def declared_connections(registry: ProviderRegistry, placeholders: Placeholders) -> list[Connection]:

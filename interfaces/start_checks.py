@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from interfaces.given_connections import check_declared_connections
+from interfaces.given_connections import declared_connections, operators_placeholders
 from interfaces.model_checks import check_models, model_warnings
 from providers.outbound.addresses import ConnectPolicy
 from registry.placeholders.secret_hosts import SecretHosts
+from registry.provider_discovery import discover
+from registry.provider_registry import ProviderRegistry
 from retrieval.parsing.confinement import lacking
 from schemas.errors import RagError
 from schemas.settings import (
@@ -90,7 +92,7 @@ def look_before_start() -> Findings:
             found.warnings += found.check(lambda: check_tracing(tracing, Network(policy))) or []
         found.warnings += model_warnings(registry)
         if found.check(read_declared_connections):
-            found.check(check_declared_connections)
+            found.check(lambda: declared_connections(discover(ProviderRegistry()), operators_placeholders(registry)))
     found.warnings += lacking()
     if storage is not None:
         if storage.tls_cert:

@@ -11,15 +11,11 @@ from interfaces.commands.options import json_option, named_numbers
 from schemas.bounds import DEFAULT_RESULTS, MAX_RESULTS
 from schemas.ways import FUSIONS
 
-DEFAULT_COLLECTION = "bench"
-
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--url", metavar="URL", help="Ask this running service instead of one made for the measurement.")
-@click.option(
-    "--collection", default=DEFAULT_COLLECTION, show_default=True, metavar="NAME", help="Collection for the documents."
-)
+@click.option("--collection", default="bench", show_default=True, metavar="NAME", help="Collection for the documents.")
 @click.option("--no-load", is_flag=True, help="Measure the collection as it is (with --url).")
 @click.option(
     "--oracle", "oracles", multiple=True, metavar="NAME", help="Measure only this oracle; may be given several times."

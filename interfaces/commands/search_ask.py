@@ -44,12 +44,6 @@ per_document_option = click.option(
 )
 
 
-class BrokenOffError(click.ClickException):
-    """An answer that did not come to its end."""
-
-    exit_code = 2
-
-
 @click.command()
 @click.argument("question")
 @collections_option
@@ -207,7 +201,7 @@ def _asked(screen: Screen, service: JsonClient, body: Json, *, as_json: bool) ->
             if not has_begun:
                 raise
             screen.show()
-            raise BrokenOffError(f"The answer broke off: {error.message}") from error
+            raise UnavailableError(f"The answer broke off: {error.message}") from error
         screen.show()
     for sentence in turn.get("warnings", ()):
         click.echo(sentence, err=True)

@@ -20,7 +20,6 @@ from rich.text import Text
 
 # They change the order in which a line is shown.
 _BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-COLUMN_GAP = "  "
 FAINT = Style(dim=True)
 
 
@@ -107,4 +106,4 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], right: Sequence[int], 
         " " * (width - cell_len(cell)) + cell if number in right else set_cell_size(cell, width)
         for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
     ]
-    return Text(COLUMN_GAP.join(padded).rstrip(), style)
+    return Text("  ".join(padded).rstrip(), style)

@@ -19,7 +19,6 @@ log = structlog.get_logger(__name__)
 
 Part = TypeVar("Part")
 
-EVENT_STREAM = "text/event-stream"
 LAST_EVENT_SECONDS = 5.0
 """The time that a client has to take the last event of an answer that took all the time there was."""
 
@@ -57,7 +56,7 @@ def event_stream(
                 log.exception("unexpected failure", error=repr(error))
                 yield _event(spell_error(RagError("Internal server error")))
 
-    response = Response(events(), mimetype=EVENT_STREAM)
+    response = Response(events(), mimetype="text/event-stream")
     response.call_on_close(parts.close)  # because the first event may never be asked for
     # Proxies may hold answers back until they are whole; nginx is told so in particular.
     response.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})

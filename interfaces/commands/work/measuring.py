@@ -124,8 +124,7 @@ def bench(
 
 def _embedding_variables() -> dict[str, Any]:
     """Return what has a service embed as the variables of this process say."""
-    given = {name.removeprefix("RAG_").lower(): text for name, text in os.environ.items()}
-    return {name: text for name, text in given.items() if name.startswith("embedding_")}
+    return {name.removeprefix("RAG_"): text for name, text in os.environ.items() if name.startswith("RAG_EMBEDDING_")}
 
 
 @contextmanager
