@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from registry.connection_checks import check_connection
 from registry.older_spellings import current_spelling
@@ -28,22 +27,19 @@ def built_in_connections(settings: RegistrySettings) -> list[Connection]:
     chat = (settings.chat_provider, settings.chat_url, settings.chat_model)
     rerank = (settings.rerank_provider, settings.rerank_url, settings.rerank_model)
     made = [Connection("local", "rag", "local", {}, "Storage of this service", "built-in")]
-    for connection_id, kind, described, title in (
+    for connection_id, kind, (provider, url, model), title in (
         ("default", "embedding", embedding, "The configured embeddings"),
         ("chat", "llm", chat, "The configured chat model"),
         ("rerank", "rerank", rerank, "The configured reranking model"),
     ):
-        if provider := described[0]:
-            config = _config(*described, f"{PREFIXES[kind]}API_KEY")
-            made.append(Connection(connection_id, kind, provider, config, title, "built-in"))
+        if not provider:
+            continue
+        key, config = f"{PREFIXES[kind]}API_KEY", {"model": model}
+        if provider != LOCAL_MODEL:
+            config |= {"url": url, "api_key": f"${{{key}}}" if os.environ.get(key) else ""}
+        given = {name: value for name, value in config.items() if value}
+        made.append(Connection(connection_id, kind, provider, given, title, "built-in"))
     return made
-
-
-def _config(provider: str, url: str, model: str, key_variable: str) -> dict[str, Any]:
-    config = {"model": model}
-    if provider != LOCAL_MODEL:
-        config |= {"url": url, "api_key": f"${{{key_variable}}}" if os.environ.get(key_variable) else ""}
-    return {name: value for name, value in config.items() if value}
 
 
 def declared_connections(registry: ProviderRegistry, placeholders: Placeholders) -> list[Connection]:
