@@ -4,15 +4,8 @@ import pytest
 
 from tests.support.apps import models_of, running_app
 from tests.support.live import eventually
-from tests.support.model_server import model_server
 
 CONNECTIONS = "/api/connections"
-
-
-@pytest.fixture(scope="module")
-def models():
-    with model_server() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

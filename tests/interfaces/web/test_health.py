@@ -4,13 +4,7 @@ import os
 
 import pytest
 
-from schemas.settings import (
-    SET_BY_FILE,
-    RetrievalSettings,
-    apply_config_file,
-    read_access_settings,
-    read_wrapper_settings,
-)
+from schemas.settings import SET_BY_FILE, apply_config_file, read_access_settings, read_wrapper_settings
 from schemas.settings.in_force import settings_in_force
 from tests.support.live import eventually
 
@@ -20,10 +14,9 @@ KEY = "sk-planted-in-the-environment"
 @pytest.fixture(scope="module")
 def app(app_of_models):
     """It asks its models all the time."""
-    retrieval = RetrievalSettings(breaker_threshold=1, breaker_timeout_seconds=3_600)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RAG_EMBEDDING_API_KEY", KEY)
-        yield app_of_models(retrieval=retrieval, look_seconds=0.05)
+        yield app_of_models(look_seconds=0.05)
 
 
 def told(client):
@@ -65,18 +58,6 @@ def test_models_that_are_down_degrade_the_service_by_name_and_never_what_it_stor
         assert (client.get("/health").status_code, client.get("/ready").status_code) == (200, 200)
     finally:
         models.is_down = False
-    eventually(lambda: client.get("/health").json["healthy"])
-
-
-def test_an_open_circuit_breaker_degrades_the_service(client, models):
-    layers = client.application.extensions["rag.layers"]
-    layers.context.breaker.failed()
-    try:
-        service, tools = told(client)
-        assert (service["status"], service["circuitBreakerOpen"]) == ("degraded", True)
-        assert (tools["status"], tools["circuitBreakerOpen"]) == ("degraded", True)
-    finally:
-        layers.context.breaker.succeeded()
     eventually(lambda: client.get("/health").json["healthy"])
 
 

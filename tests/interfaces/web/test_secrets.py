@@ -1,9 +1,7 @@
 """The text of a request is never taken for a placeholder, and leaves nothing open behind it."""
 
-import threading
 import uuid
 from contextlib import contextmanager
-from pathlib import Path
 from urllib.parse import quote
 
 import orjson
@@ -64,31 +62,6 @@ def test_the_model_of_a_request_is_sent_as_it_is(asking, model):
     )
     assert (answered.status_code, collected.status_code) == (200, 200)
     eventually(lambda: [body["model"] for body in asking.said()] == [model, model])
-
-
-def connections_to(url):
-    """Return how many connections to a server on loopback are open."""
-    port = f"0100007F:{int(url.rpartition(':')[2]):04X}"
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
-    return len([row for row in rows if (row[2], row[3]) == (port, "01")])
-
-
-@pytest.mark.slow
-def test_eighty_models_of_requests_leave_no_connection_and_no_thread_open(asking, models):
-    def ask(number):
-        body = {"userMessage": f"hello {number}", "selectedCollections": selected(embedding_model=f"model-{number}")}
-        assert asking.post("/api/collect", json=body).status_code == 200
-        assert asking.post("/api/chat", json={"message": "hello", "model": f"model-{number}"}).status_code == 200
-
-    ask(0)
-    threads = set(threading.enumerate())
-    for number in range(1, 81):
-        ask(number)
-    eventually(lambda: len(asking.said()) == 162)
-    assert {body["model"] for body in asking.said()} == {f"model-{number}" for number in range(81)}
-    # A few come and go with what the service does by itself.
-    eventually(lambda: len(set(threading.enumerate()) - threads) <= 8)
-    eventually(lambda: connections_to(models.url) <= 8)
 
 
 def resolve(reference):
