@@ -1,9 +1,14 @@
 """Lines of the audit log for tools that MCP calls in vain, and for collections that are not the caller's."""
 
+import re
+
 import pytest
 
 from schemas.access.callers import Scope
+from schemas.access.table import ROUTES, TOOLS
+from tests.access.asking import naming, request_to
 from tests.access.faults import all_faults
+from tests.access.test_matrix import NAME_NONE
 from tests.interfaces.access.conftest import headers_of, mcp
 
 MINE, THEIRS, OF_NOBODY = "mine-docs", "theirs-docs", "mine-nothing"
@@ -66,53 +71,28 @@ def test_a_tool_that_is_not_the_callers_is_denied_by_name(client, lines, key, sc
     assert [told(line) for line in lines()] == [("/mcp", tool, needs, None, 403)]
 
 
-ASKING = [
-    ("GET", "/collections/{name}", None, None),
-    ("POST", "/query", {"query_embedding": [1.0, 0.0], "collection": "{name}"}, None),
-    ("GET", "/api/documents?collection={name}", None, None),
-    ("GET", "/api/documents/x?collection={name}", None, None),
-    ("GET", "/api/rag/documents?collection={name}", None, None),
-    ("POST", "/api/search", {"query": "door", "oracles": ["lexical"], "collections": ["{name}"]}, None),
-    ("POST", "/api/search", {"query": "door", "collections": ["mine*", "{name}", MINE]}, None),
-    ("POST", "/api/rag/search", {"query": "door", "collections": ["{name}"]}, None),
-    ("POST", "/api/rag/retrieve", {"query": "door", "context_key": "k", "collection": "{name}"}, None),
-    ("POST", "/tools/rag_context_search", {"query": "door", "collections": ["{name}"]}, "rag_context_search"),
-    ("POST", "/mcp", {"query": "door", "collections": ["{name}"]}, "rag_query"),
-    ("POST", "/mcp", {"query": "door", "collection": "{name}"}, "rag_query"),
-    ("POST", "/mcp", {"query": "door", "collections": ["{name}"]}, "rag_context_search"),
-    ("POST", "/mcp", {"collections": ["{name}"]}, "rag_context"),
-    ("POST", "/mcp", {"collection": "{name}", "chunk_id": "x", "by": "section"}, "rag_gather"),
-]
+OTHERWISE = re.compile("/export$|/original$|/compare$|/api/collect$|/vector_stores/")
+"""Routes that have a line whatever was asked, answer otherwise, or have no line."""
 
 
-def with_name(value, name):
-    if isinstance(value, dict):
-        return {each: with_name(inner, name) for each, inner in value.items()}
-    if isinstance(value, list):
-        return [with_name(each, name) for each in value]
-    return name if value == "{name}" else value
-
-
-def test_a_collection_that_is_not_the_callers_is_a_denial(client, lines, key):
+def test_a_collection_that_is_not_the_callers_is_a_denial_and_one_of_nobody_none(client, lines, key):
     headers = key(Scope.READ)
     with all_faults() as case:
-        for method, path, body, tool in ASKING:
-            with case(method, path, tool):
-                answers = []
-                for name in (THEIRS, OF_NOBODY):
-                    arguments = with_name(body, name)
-                    if path == "/mcp":
-                        answer = mcp(client, tool, headers, **arguments)
-                        assert answer.json["result"]["isError"]
-                    else:
-                        place = path.replace("{name}", name)
-                        answer = client.open(place, method=method, json=arguments, headers=headers)
-                        assert answer.status_code == 404
-                    answers.append(answer.text.replace(name, "NAME"))
-                assert answers[0] == answers[1]
-                (line,) = lines()
-                told = (line["collection"], line["status"], line["scope"], line.get("tool"))
-                assert told == (THEIRS, 404, "read", tool)
+        for route, row in ROUTES.items():
+            if row.needs is Scope.READ and row.names not in NAME_NONE and not OTHERWISE.search(route):
+                with case(route):
+                    for name in (THEIRS, OF_NOBODY):
+                        asked = request_to(route, name)
+                        more = {each.replace("_", "-"): text for each, text in asked.headers.items()}
+                        body = {"data": asked.body} if isinstance(asked.body, bytes) else {"json": asked.body}
+                        client.open(asked.path, method=asked.method, headers=headers | more, **body)
+                    assert [told(line)[1:] for line in lines()] == [(None, "read", THEIRS, 404)]
+        for theirs, of_nobody in zip(naming(THEIRS), naming(OF_NOBODY), strict=True):
+            if TOOLS[theirs.tool].needs is Scope.READ:
+                with case(theirs):
+                    for call in (theirs, of_nobody):
+                        assert mcp(client, call.tool, headers, **call.arguments).json["result"]["isError"]
+                    assert [told(line) for line in lines()] == [("/mcp", theirs.tool, "read", THEIRS, 404)]
 
 
 def test_all_that_are_not_the_callers_are_named_one_of_several_too(client, lines, key):

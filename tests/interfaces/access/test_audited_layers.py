@@ -3,7 +3,7 @@
 import pytest
 from flask.testing import FlaskClient
 
-from tests.interfaces.access.conftest import mcp, new_lines
+from tests.interfaces.access.conftest import new_lines
 from tests.support.contract import Contract
 from tests.support.live import eventually
 from wrapper.web.audited import route_of
@@ -11,18 +11,6 @@ from wrapper.web.audited import route_of
 
 def told(line):
     return (line["method"], line["route"], line.get("tool"), line["scope"], line["count"], line["status"])
-
-
-def test_tools_that_write_have_a_line_with_their_names_and_those_that_are_not_offered_none(client, lines, app):
-    writing = [name for name, tool in app.extensions["rag.layers"].tools.items() if not tool.read_only]
-    assert writing, "there is a context tool that writes"
-    client.get("/tools/rag_health")
-    client.post(f"/tools/{writing[0]}", json={})
-    client.post("/tools/no_such_tool", json={})
-    assert [told(line)[:4] for line in lines()] == [("POST", "/tools/{tool}", writing[0], "write")]
-    for tool in ("session_start", "rag_context_index", "no_such_tool"):
-        assert "Unknown tool" in mcp(client, tool, name="x").json["error"]["message"]
-    assert lines() == []
 
 
 @pytest.mark.slow

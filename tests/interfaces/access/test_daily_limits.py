@@ -13,9 +13,8 @@ TEXT = {"source": "notes", "path": "a.md", "title": "A", "text": "The gateway ro
 
 
 class World:
-    def __init__(self, app, server):
+    def __init__(self, app):
         self.app = app
-        self.server = server
 
     def key(self, *scopes, **limits):
         """Return the headers of a new key."""
@@ -24,14 +23,10 @@ class World:
     def post(self, route, key, **body):
         return self.app.test_client().post(route, headers=key, json=body)
 
-    def asked(self, what):
-        """Return how often models were asked for embeddings, or for chat completions."""
-        return sum(request.path.endswith(what) for request in self.server.requests)
-
 
 @pytest.fixture
 def world(clocked):
-    return World(clocked.app, clocked.models)
+    return World(clocked.app)
 
 
 def test_chat_calls_are_refused_beyond_the_limit(world):
@@ -47,29 +42,6 @@ def test_chat_calls_are_refused_beyond_the_limit(world):
     assert refused.headers["RateLimit"] == f'"chats_per_day";r=0;t={refused.headers["Retry-After"]}'
     assert 1 <= int(refused.headers["Retry-After"]) <= 86_400
     assert world.post("/api/chat", world.key(chats_per_day=1), **asked).status_code == 200
-
-
-@pytest.mark.slow
-def test_documents_and_questions_are_charged_and_what_is_remembered_is_not(world):
-    key = world.key(embedded_tokens_per_day=12)
-    document = {"source": "notes", "path": "a.md", "title": "A", "text": "one two three four five six seven eight"}
-    assert world.post("/api/rag/ingest", key, **document).status_code == 200
-    owner = world.app.extensions["rag.access"].caller_with(key["Authorization"].split()[1]).owner
-    daily_use = world.app.extensions["rag.daily_use"]
-    after_document, _ = daily_use.used(owner)
-    assert after_document >= 8
-    assert world.post("/api/rag/search", key, query="one two three four five").status_code == 200
-    after_question, _ = daily_use.used(owner)
-    assert after_question > after_document
-    calls = world.asked("/embeddings")
-    assert world.post("/api/rag/search", key, query="one two three four five").status_code == 200
-    assert (daily_use.used(owner)[0], world.asked("/embeddings")) == (after_question, calls)
-    refused = world.post("/api/rag/search", key, query="another question of the same caller")
-    assert (refused.status_code, refused.json["code"]) == (429, "rate_limited")
-    assert refused.json["details"]["limit"] == "embedded_tokens_per_day"
-    another = world.post("/api/rag/ingest", key, source="notes", path="b.md", title="B", text="other words")
-    assert (another.status_code, another.json["code"]) == (429, "rate_limited")
-    assert world.asked("/embeddings") == calls
 
 
 def test_without_tokens_a_search_by_words_goes_on_and_says_so_and_one_by_meaning_alone_is_refused(world):
@@ -94,17 +66,21 @@ def test_without_tokens_a_search_by_words_goes_on_and_says_so_and_one_by_meaning
 def test_a_model_decides_on_topics_only_for_who_may_chat_and_as_often_as_they_may(tmp_path):
     asked = {"userMessage": "How do tomatoes grow?", "conversationId": "c", "selectedCollections": []}
     with model_server() as server, app_with_keys(tmp_path, models_of(server, topic="chat"), RetrievalSettings()) as app:
-        world = World(app, server)
-        for scopes, limits, times, chats in (
+        world = World(app)
+
+        def chats():
+            return sum(request.path.endswith("/chat/completions") for request in server.requests)
+
+        for scopes, limits, times, most in (
             (["read"], {}, 2, 0),
             (["read", "chat"], {}, 2, 2),
             (["read", "chat"], {"chats_per_day": 1}, 3, 1),
         ):
-            key, before = world.key(*scopes, **limits), world.asked("/chat/completions")
+            key, before = world.key(*scopes, **limits), chats()
             for _ in range(times):
                 answer = world.post("/api/collect", key, **asked)
                 assert answer.status_code == 200, answer.text
-            assert world.asked("/chat/completions") - before == chats
+            assert chats() - before == most
 
 
 ADMIN_KEY = "the-key-of-an-administrator"

@@ -7,8 +7,8 @@ from interfaces.identity.verifier import open_identity
 from interfaces.web.protected_resource import IDENTITY, OF_MCP, WELL_KNOWN, blueprint, challenge
 from providers.outbound.network import Network
 from schemas.errors import ForbiddenOriginError, UnauthorizedError
-from schemas.settings import OidcSettings
-from tests.support.apps import running_app
+from schemas.settings import OidcSettings, RegistrySettings, RetrievalSettings
+from tests.interfaces.access.conftest import app_with_keys
 from tests.support.contract import Contract
 from wrapper.web import error_statuses
 from wrapper.web.error_statuses import SCOPE_MISSING, error_response
@@ -114,13 +114,11 @@ def test_without_an_issuer_there_are_no_metadata_and_a_refusal_asks_for_a_bearer
         assert "WWW-Authenticate" not in error_response(ForbiddenOriginError("https://x.example")).headers
 
 
-def test_the_service_opens_the_issuer_of_its_settings_without_finding_it(tmp_path, monkeypatch, processes):
+def test_the_service_opens_the_issuer_of_its_settings_without_finding_it(tmp_path, monkeypatch):
     monkeypatch.setenv("RAG_OIDC_ISSUER", "http://127.0.0.1:9/realms/rag")
     monkeypatch.setenv("RAG_OIDC_AUDIENCE", "rag")
-    with running_app(tmp_path) as app:
-        answer = app.test_client().get(OF_MCP)
-        assert (answer.status_code, answer.json["resource"]) == (200, "http://localhost/mcp")
-        assert answer.json["authorization_servers"] == ["http://127.0.0.1:9/realms/rag"]
-        with app.test_request_context("/mcp"):
-            refused = error_response(UnauthorizedError("There is no key", code="key_missing"))
-            assert refused.headers["WWW-Authenticate"] == f'Bearer resource_metadata="http://localhost{OF_MCP}"'
+    with app_with_keys(tmp_path, RegistrySettings(), RetrievalSettings()) as app:
+        client = app.test_client()
+        assert client.get(OF_MCP).json["authorization_servers"] == ["http://127.0.0.1:9/realms/rag"]
+        refused = client.post("/mcp", json={}).headers["WWW-Authenticate"]
+        assert refused == f'Bearer resource_metadata="http://localhost{OF_MCP}"'

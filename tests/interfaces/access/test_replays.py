@@ -52,9 +52,9 @@ REQUESTS = {
 """A request of each route that takes an `Idempotency-Key`."""
 
 
-def made_collection(client, key_text):
+def made_collection(client, headers):
     """Make a collection with a document and an alias, and return its name."""
-    name, headers = f"docs-{uuid.uuid4()}", {"Authorization": f"Bearer {key_text}"}
+    name = f"docs-{uuid.uuid4()}"
     client.post("/collections", json={"name": name}, headers=headers)
     old = {"documents": [{**DOCUMENT, "id": "old"}]}
     assert client.post(f"/collections/{name}/documents", json=old, headers=headers).status_code == 202
@@ -63,7 +63,7 @@ def made_collection(client, key_text):
     return name
 
 
-def sent(client, route, request, name, key_text, repeated):
+def sent(asking, route, request, name, repeated):
     """Return (status, code of the error if any, whether it is a replay)."""
     method, _, path = route.partition(" ")
     for part, text in (("name", name), ("alias", f"{name}-alias"), ("id", "old"), ("tool", "rag_context_index")):
@@ -73,8 +73,8 @@ def sent(client, route, request, name, key_text, repeated):
         content["json"] = orjson.loads(orjson.dumps(content["json"]).replace(b"NAME", name.encode()))
     elif isinstance(content.get("data"), dict):
         content["data"] = {"collection": name, "file": (io.BytesIO(TEXT.encode()), "a.txt")}
-    headers = {"Authorization": f"Bearer {key_text}", "Idempotency-Key": repeated}
-    answer = client.open(path, method=method, headers=headers, **content)
+    headers = {**asking.headers, "Idempotency-Key": repeated}
+    answer = asking.client.open(path, method=method, headers=headers, **content)
     code = answer.json["code"] if answer.status_code >= 400 else None
     return answer.status_code, code, answer.headers.get("Idempotent-Replayed") == "true"
 
@@ -98,16 +98,15 @@ def test_a_key_for_other_collections_by_now_is_refused_as_for_a_new_write(clocke
 
 
 def _check_replay(clocked, route, request):
-    key, text = clocked.key(Scope.MANAGE)
-    client = clocked.app.test_client()
-    name = made_collection(client, text)
+    asking = Asking(clocked, Scope.MANAGE)
+    name = made_collection(asking.client, asking.headers)
 
     def send(repeated):
-        return sent(client, route, request, name, text, repeated)
+        return sent(asking, route, request, name, repeated)
 
     assert send("once")[0] < 300
     assert [send("once")[2], send("another")[2]] == [True, False]
-    clocked.change(key, Scope.MANAGE, collections=("elsewhere-*",))
+    clocked.change(asking.key, Scope.MANAGE, collections=("elsewhere-*",))
     again = send("once")
     assert again == send("a third")
     assert again in [
@@ -117,68 +116,27 @@ def _check_replay(clocked, route, request):
     ]
 
 
-SECRET = "The gateway's code is zebra."
-OWN = ("rag-doc*",)
+@pytest.mark.parametrize("scopes", [(Scope.READ, Scope.CHAT), (Scope.CHAT,)], ids=["collections", "scopes"])
+def test_a_narrowed_key_reads_no_texts_from_its_own_conversations(clocked, admin, scopes):
+    asking, models = Asking(clocked, Scope.READ, Scope.CHAT), clocked.models
+    collections = ("zz-*",) if Scope.READ in scopes else None
 
+    def messages():
+        return asking.client.get("/api/chat/own", headers=asking.headers).json["messages"]
 
-class Chatting:
-    """Somebody with a key for the collection of the document."""
-
-    def __init__(self, clocked, *scopes):
-        self.clocked, self.client = clocked, clocked.app.test_client()
-        self.key, text = clocked.key(*scopes)
-        self.headers = {"Authorization": f"Bearer {text}"}
-        self.change(*scopes)
-
-    def change(self, *scopes, collections=OWN):
-        self.clocked.change(self.key, *scopes, collections=collections)
-
-    def chat(self, conversation_id, message, **more):
-        body = {"message": message, "conversationId": conversation_id, **more}
-        answer = self.client.post("/api/chat", json=body, headers=self.headers)
-        assert answer.status_code == 200, answer.json
-        return answer.json
-
-    def read(self, name):
-        return self.client.get(f"/api/chat/{name}", headers=self.headers)
-
-    def delete(self, name):
-        return self.client.delete(f"/api/chat/{name}", headers=self.headers)
-
-
-@pytest.fixture(scope="module")
-def documented(clocked, admin):
-    """The service with a document in `rag-documents`."""
-    document = {"source": "notes", "path": "a.md", "title": "Gateway", "text": SECRET}
-    assert admin("POST", "/api/rag/ingest", document).status_code == 200
-    return clocked
-
-
-@pytest.mark.parametrize(
-    ("scopes", "collections"), [(("read", "chat"), ("zz-*",)), (("chat",), OWN)], ids=["collections", "scopes"]
-)
-def test_a_narrowed_key_reads_no_texts_from_its_own_conversations(documented, admin, scopes, collections):
-    ana, models = Chatting(documented, Scope.READ, Scope.CHAT), documented.models
-    narrowed = [Scope(each) for each in scopes]
-    asked = ana.chat("own1", "What is the gateway's code?", useRag=True, min_relevance=0)
-    assert SECRET in str(asked["ragSources"])
-    whole = ana.read("own1").json
-    assert SECRET in str(whole)
-    ana.change(*narrowed, collections=collections)
-    assert (ana.read("own1").status_code, ana.read("own1").json["messages"]) == (200, [])
+    asked = {"message": "When does the vault open?", "conversationId": "own", "useRag": True, "min_relevance": 0}
+    assert "The vault opens" in str(asking.post("/api/chat", asked).json["ragSources"])
+    whole = messages()
+    assert "The vault opens" in str(whole)
+    clocked.change(asking.key, *scopes, collections=collections)
+    assert messages() == []
     models.requests.clear()
-    ana.chat("own1", "And the door's?")
+    assert asking.post("/api/chat", {"message": "And the door?", "conversationId": "own"}).status_code == 200
     [request] = [each for each in models.requests if each.path.endswith("/chat/completions")]
-    assert [each["content"] for each in request.body["messages"]] == ["And the door's?"]
-    assert [each["content"] for each in ana.read("own1").json["messages"]] == ["And the door's?", "So it is."]
-    ana.change(Scope.CHAT, Scope.READ, collections=(*OWN, "zz-*"))
-    assert ana.read("own1").json["messages"][:2] == whole["messages"]
-    successor = admin("POST", f"/api/keys/{ana.key.id}/rotate", {}).json["key"]
-    rotated = ana.client.get("/api/chat/own1", headers={"Authorization": f"Bearer {successor}"})
-    assert len(rotated.json["messages"]) == 4
-    ana.change(*narrowed, collections=collections)
-    assert ana.delete("own1").status_code == 200
-    assert ana.read("own1").status_code == 404
+    assert [each["content"] for each in request.body["messages"]] == ["And the door?"]
+    assert [each["content"] for each in messages()] == ["And the door?", "So it is."]
+    clocked.change(asking.key, Scope.READ, Scope.CHAT)
+    assert messages()[:2] == whole
 
 
 PARTS = b'--X\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n# Vault\r\n--X--\r\n'
