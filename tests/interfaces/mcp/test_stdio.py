@@ -100,18 +100,13 @@ def test_only_answers_are_on_standard_output_and_the_end_closes_what_was_opened(
     eventually(lambda: not processes_in(tmp_path / "data"))
 
 
-def test_a_signal_closes_what_was_opened(process, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_closes_what_was_opened(process, tmp_path, number):
     assert "result" in ask(process, INITIALIZED, request(1, "tools/call", name="rag_collections"))
     assert processes_in(tmp_path / "data")
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(SECONDS) == 0
-    eventually(lambda: not processes_in(tmp_path / "data"))
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_with_0(process, number):
     process.send_signal(number)
     assert process.wait(SECONDS) == 0
+    eventually(lambda: not processes_in(tmp_path / "data"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -123,11 +118,6 @@ def test_a_signal_ends_it_with_0_while_the_service_is_slow_to_say_whether_the_ke
             with connection:
                 running.send_signal(number)
                 assert running.wait(SECONDS) == 0
-
-
-def test_the_end_of_the_input_ends_it_with_0(process):
-    process.stdin.close()
-    assert (process.wait(SECONDS), process.stdout.read()) == (0, b"")
 
 
 def catches(pid, number):
