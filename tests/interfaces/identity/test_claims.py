@@ -144,13 +144,6 @@ def test_the_keys_are_there_before_the_first_token(issuer):
         looks.close()
 
 
-def test_it_opens_without_the_issuer(issuer):
-    issuer.behaviour.is_down = True
-    identity = open_identity(OidcSettings(issuer.url, (AUDIENCE,)), Network())
-    issuer.behaviour.is_down = False
-    assert identity.verify(issuer.token()).id == "user:ada"
-
-
 @pytest.mark.parametrize(
     ("audiences", "resource"),
     [

@@ -27,21 +27,10 @@ def say(issuer, path, document):
 # Rotation.
 
 
-def test_many_tokens_cost_one_fetch_and_a_key_that_is_not_known_is_looked_for(issuer, verify, age):
+def test_many_tokens_cost_one_fetch_and_a_key_that_is_not_known_is_looked_for_now_and_then(issuer, verify, age):
     for number in range(20):
         assert verify(issuer.token(jti=str(number))).id == "user:ada"
     assert issuer.asked == [DISCOVERY, JWKS]
-    assert verify(issuer.token()).id == "user:ada"
-    age.now += 31
-    issuer.rotate("second")
-    assert verify(issuer.token()).id == "user:ada"
-    assert issuer.fetches() == 2
-    with pytest.raises(UnauthorizedError):
-        verify(issuer.token(key=signing_key("first"), jti="withdrawn"))
-
-
-def test_rubbish_does_not_make_us_hammer_the_issuer(issuer, verify, age):
-    assert verify(issuer.token()).id == "user:ada"
     age.now += 31
     for number in range(50):
         with pytest.raises(UnauthorizedError):
@@ -51,6 +40,8 @@ def test_rubbish_does_not_make_us_hammer_the_issuer(issuer, verify, age):
     issuer.rotate("second")
     assert verify(issuer.token()).id == "user:ada"
     assert issuer.fetches() == 3
+    with pytest.raises(UnauthorizedError):
+        verify(issuer.token(key=signing_key("first"), jti="withdrawn"))
 
 
 def test_a_token_without_a_key_id_goes_by_the_only_key_and_is_refused_where_it_may_mean_several(issuer, verify, age):
@@ -68,12 +59,6 @@ def test_keys_are_fetched_again_when_they_are_old(issuer, keys, age):
         age.now += seconds
         keys.keep_fresh()
         assert issuer.fetches() == fetches
-    issuer.rotate("second")
-    age.now += 300
-    keys.keep_fresh()
-    assert keys.find("first", "RS256") is None
-    assert keys.find("second", "RS256") is not None
-    assert issuer.fetches() == 4, "the key that is gone was looked for once more"
 
 
 # An issuer that fails.
@@ -201,13 +186,6 @@ def test_a_discovery_document_that_cannot_be_trusted_is_not_used(issuer, keys, c
     assert issuer.fetches() == 0
 
 
-def test_redirects_are_not_followed(issuer, keys):
-    issuer.behaviour.redirects[JWKS] = f"{issuer.url}/elsewhere"
-    with pytest.raises(UnavailableError):
-        keys.find("first", "RS256")
-    assert issuer.asked == [DISCOVERY, JWKS]
-
-
 def test_the_issuer_is_asked_within_the_policy_of_connections(issuer, age):
     keys = IssuerKeys(issuer.url, Network(ConnectPolicy.parse("public")), clock=age)
     with pytest.raises(UnavailableError):
@@ -253,11 +231,3 @@ def test_a_key_that_is_too_short_is_no_use_and_the_number_of_keys_is_bounded(iss
         verify(issuer.token(key=short))
     assert keys.find(str(MAX_KEYS - 2), "RS256") is not None
     assert keys.find(str(MAX_KEYS - 1), "RS256") is None
-
-
-@pytest.mark.parametrize("path", [DISCOVERY, JWKS])
-def test_a_document_that_is_too_large_is_not_read(issuer, keys, path):
-    padding = b" " * 1_000_000
-    say(issuer, path, json.dumps(issuer.document(path)).encode() + padding)
-    with pytest.raises(UnavailableError):
-        keys.find("first", "RS256")
