@@ -2,16 +2,14 @@
 private and shared, with real keys. The tables behind them are tested on both databases."""
 
 import io
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Caller, Kind, Scope
-from schemas.access.narrowing import HEADER, view_sent
+from schemas.access.narrowing import view_sent
 from schemas.access.owners import OPEN, OWNS_NOTHING
 from schemas.settings import AccessSettings, RetrievalSettings
 from tests.interfaces.access.conftest import mcp, rows_of
@@ -24,25 +22,16 @@ REPORT = {"instance": "one:1", "state": "watching", "collection": "docs"}
 HIDDEN, FORBIDDEN, ALLOWED = 404, 403, 200
 
 
-@dataclass
-class Asking:
-    """A caller of the service under test."""
+def asking(app, key, owner, **headers):
+    """Return a client of a caller, which sends these headers with each request, too."""
+    client = app.test_client()
+    client.environ_base |= {"HTTP_AUTHORIZATION": f"Bearer {key}", **headers}
+    client.key, client.owner = key, owner
+    return client
 
-    client: Any
-    key: str
-    owner: str
-    more: dict[str, str] = field(default_factory=dict)
-    """Headers beside that of the key."""
 
-    def __getattr__(self, method):
-        def ask(path, **options):
-            options["headers"] = {"Authorization": f"Bearer {self.key}", **self.more}
-            return getattr(self.client, method)(path, **options)
-
-        return ask
-
-    def call(self, tool, /, **arguments):
-        return mcp(self, tool, **arguments).json["result"]
+def call(who, tool, /, **arguments):
+    return mcp(who, tool, **arguments).json["result"]
 
 
 @pytest.fixture(scope="module")
@@ -55,27 +44,27 @@ def callers(tmp_path_factory, models):
         retrieval=RetrievalSettings(mcp_write=True),
         access=AccessSettings(access="keys", api_key=ADMIN_KEY),
     ) as app:
-        stored, client = app.extensions["rag.access"].stored, app.test_client()
+        stored = app.extensions["rag.access"].stored
 
         def key(name, collections=None):
             made, text = stored.create(name, Grant(SCOPES, collections))
-            return made, Asking(client, text, made.caller().owner)
+            return made, asking(app, text, made.caller().owner)
 
         first, ada = key("ada")
         _, bob = key("bob")
         _, narrow = key("narrow", ("narrow*",))
         _, beside = key("beside", ("narrow*",))
         successor, text = stored.rotate(first.id, grace=timedelta(days=1))
-        rotated = Asking(client, text, successor.caller().owner)
+        rotated = asking(app, text, successor.caller().owner)
         assert rotated.owner == ada.owner
-        admin = Asking(client, ADMIN_KEY, OPEN)
+        admin = asking(app, ADMIN_KEY, OPEN)
         yield SimpleNamespace(ada=ada, bob=bob, rotated=rotated, narrow=narrow, beside=beside, admin=admin, app=app)
 
 
 def through_another_service(app, who):
     """Return a caller as who asks through a service that leads back to the one under test."""
     view = view_sent(Caller("x", "x", Kind.KEY, SCOPES), app.extensions["rag.service"].id)
-    return replace(who, more={HEADER: view})
+    return asking(app, who.key, who.owner, HTTP_RAG_WITHIN=view)
 
 
 class Kept:
@@ -156,13 +145,13 @@ class Session:
     name = "Session"
 
     def make(self, who, name, shared):
-        return who.call("session_start", name=name, shared=shared)["structuredContent"]["session_id"]
+        return call(who, "session_start", name=name, shared=shared)["structuredContent"]["session_id"]
 
     def change(self, who, made):
-        return self._status(who.call("session_note", note="One more.", session_id=made))
+        return self._status(call(who, "session_note", note="One more.", session_id=made))
 
     def delete(self, who, made, owner=None):
-        return self._status(who.call("session_end", session_id=made))
+        return self._status(call(who, "session_end", session_id=made))
 
     def _status(self, result):
         if not result.get("isError"):
@@ -174,8 +163,8 @@ class Note:
     name = "Note"
 
     def make(self, who, name, shared):
-        session_id = who.call("session_start", name=name, shared=shared)["structuredContent"]["session_id"]
-        noted = who.call("session_note", note=f"Of {name}.", session_id=session_id)
+        session_id = call(who, "session_start", name=name, shared=shared)["structuredContent"]["session_id"]
+        noted = call(who, "session_note", note=f"Of {name}.", session_id=session_id)
         return noted["structuredContent"]["note_id"]
 
     def read(self, who, made):
@@ -184,13 +173,13 @@ class Note:
     def listed(self, who, made):
         asked = {"query": "Of whom?", "oracles": ["persona"], "limit": 50, "min_relevance": 0}
         by_route = {each["chunk_id"] for each in who.post("/api/search", json=asked).json["results"]}
-        by_tool = {each["chunk_id"] for each in who.call("rag_query", **asked)["structuredContent"]["results"]}
+        by_tool = {each["chunk_id"] for each in call(who, "rag_query", **asked)["structuredContent"]["results"]}
         assert by_route == by_tool
         return made in by_route
 
     def change(self, who, made):
-        who.call("session_start", name="another")
-        result = who.call("session_note", note=f"In place of {made}, by {who.owner}.", supersedes=made)
+        call(who, "session_start", name="another")
+        result = call(who, "session_note", note=f"In place of {made}, by {who.owner}.", supersedes=made)
         return Session()._status(result)
 
 
@@ -212,24 +201,24 @@ def test_who_may_do_what_with_whose_things(callers, kind, shared):
     changes = {who: FORBIDDEN if who in ("bob", "narrow") and seen == ALLOWED else seen for who, seen in sees.items()}
     made = kind.make(callers.ada, f"{kind.name}-{shared}".lower(), shared)
     for who, expected in sees.items():
-        asking = getattr(callers, who)
+        client = getattr(callers, who)
         for deed in ("read", "use"):
             if hasattr(kind, deed):
-                assert getattr(kind, deed)(asking, made) == expected, (who, deed)
+                assert getattr(kind, deed)(client, made) == expected, (who, deed)
         if hasattr(kind, "listed"):
-            assert kind.listed(asking, made) is (expected == ALLOWED), (who, "listed")
+            assert kind.listed(client, made) is (expected == ALLOWED), (who, "listed")
     for deed in ("change", "delete"):
         # Those who may not come first: who may deletes it.
         for who in ("bob", "narrow"):
             if hasattr(kind, deed):
                 assert getattr(kind, deed)(getattr(callers, who), made) == changes[who], (who, deed)
     for number, who in enumerate(("ada", "rotated", "admin")):
-        asking = getattr(callers, who)
+        client = getattr(callers, who)
         made = kind.make(callers.ada, f"{kind.name}-{shared}-{number}".lower(), shared)
         for deed in ("change", "delete"):
             if hasattr(kind, deed):
                 more = {"owner": callers.ada.owner} if deed == "delete" and who == "admin" else {}
-                assert getattr(kind, deed)(asking, made, **more) == ALLOWED, (who, deed)
+                assert getattr(kind, deed)(client, made, **more) == ALLOWED, (who, deed)
 
 
 @pytest.mark.parametrize("kind", [each for each in KINDS if hasattr(each, "read")], ids=lambda kind: kind.name)
@@ -303,18 +292,18 @@ def test_a_taken_id_tells_nothing_of_the_connection_and_nobody_writes_notes_past
 
 def test_statistics_are_of_one_s_own_searches_and_none_of_those_through_another_service(callers):
     def counted(who, **asked):
-        return who.call("rag_context_stats", **asked)["structuredContent"]["totalQueries"]
+        return call(who, "rag_context_stats", **asked)["structuredContent"]["totalQueries"]
 
     before = {who: counted(getattr(callers, who)) for who in ("ada", "bob", "admin")}
     for who, searches in (("ada", 2), ("bob", 1)):
         for _ in range(searches):
-            assert not getattr(callers, who).call("rag_context_search", query="What?").get("isError")
+            assert not call(getattr(callers, who), "rag_context_search", query="What?").get("isError")
     after = {who: counted(getattr(callers, who)) for who in before}
     assert {who: after[who] - before[who] for who in before} == {"ada": 2, "bob": 1, "admin": 3}
     assert counted(callers.rotated) == after["ada"]
     through = [through_another_service(callers.app, getattr(callers, who)) for who in ("ada", "bob")]
     before = counted(callers.ada)
-    assert not through[0].call("rag_context_search", query="What?").get("isError")
+    assert not call(through[0], "rag_context_search", query="What?").get("isError")
     assert [counted(who) for who in (*through, callers.ada)] == [0, 0, before]
     assert rows_of(callers.app, "SELECT count(*) FROM search_metrics WHERE owner = ?", OWNS_NOTHING) == [(0,)]
 

@@ -20,32 +20,28 @@ def app(tmp_path_factory):
         yield app
 
 
-class Keyed:
-    """A client that sends a key in one of the ways that Chroma's clients have."""
-
-    def __init__(self, client, headers):
-        self._client = client
-        self._headers = headers
-
-    def __getattr__(self, method):
-        return lambda path, **how: getattr(self._client, method)(path, headers=self._headers, **how)
+def client_with(app, **headers):
+    """Return a client that sends these headers with each request."""
+    client = app.test_client()
+    client.environ_base |= {f"HTTP_{name}": text for name, text in headers.items()}
+    return client
 
 
 @pytest.fixture
-def with_key(app, client):
+def with_key(app):
     """`with_key(scope, collections)` returns the face for a new key."""
 
     def make(scope, collections=None, database=DATABASE):
         grant = Grant(frozenset({scope}), collections=collections)
         _, key = app.extensions["rag.access"].stored.create(f"key-{uuid.uuid4().hex[:8]}", grant)
-        return Face(Keyed(client, {"X-Chroma-Token": key}), database)
+        return Face(client_with(app, X_CHROMA_TOKEN=key), database)
 
     return make
 
 
 @pytest.fixture
-def admin(client):
-    return Face(Keyed(client, {"Authorization": f"Bearer {ADMIN}"}))
+def admin(app):
+    return Face(client_with(app, AUTHORIZATION=f"Bearer {ADMIN}"))
 
 
 @pytest.fixture

@@ -192,17 +192,6 @@ def test_too_many_values_are_refused_and_not_cut(operator, in_lists):
         many.where([Condition(names, "contains", ("x",))], any_holds=False)
 
 
-@pytest.mark.slow
-def test_as_many_values_as_are_allowed_can_be_asked_for(ask, text_collection):
-    tags = [f"tag-{each}" for each in range(conditions.MOST_ELEMENTS - 1)]
-    documents = {"all": ("Much tagged.", {"tags": tags}), "none": ("Not tagged.", {"tags": ["other"]})}
-    name = text_collection(documents)
-    fuller = text_collection(documents | {"more": ("One more tag.", {"tags": ["more"]})})
-    assert ask(name, condition("start with", "tag-", "tags"), query="tagged") == (200, ["all"])
-    assert ask(name, condition("not contains", "tag-", "tags"), query="tagged") == (200, ["none"])
-    assert ask(fuller, condition("start with", "tag-", "tags"), query="tagged")[0] == 400
-
-
 DOCUMENTS = {
     "backups": ("Backups are kept for thirty days and encrypted at rest.", {"title": "Backups", "lang": "en"}),
     "restore": ("Call restoreArchive() to bring back what was saved last night.", {"path": "ops/restore.md"}),

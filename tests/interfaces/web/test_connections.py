@@ -186,22 +186,11 @@ def test_the_start_warns_of_secrets_that_are_bound_to_no_host(monkeypatch, hosts
 
 
 DOCS = {"name": "docs", "count": 2, "metadata": {"embedding_model": "all-MiniLM-L6-v2", "hnsw:space": "cosine"}}
-ORIGINAL = {
-    "/health": {"status": "healthy"},
-    "/collections": {"collections": [DOCS]},
-    "/collections/docs": DOCS,
-    "/query": {
-        "results": [
-            {"text": "Take the plane.", "distance": 0.1, "metadata": {"title": "Travel"}},
-            {"text": "Take the train.", "distance": 0.2, "metadata": None},
-        ]
-    },
-}
 
 
 @pytest.fixture
 def original():
-    with answering(ORIGINAL) as server:
+    with answering({"/health": {"status": "healthy"}, "/collections": {"collections": [DOCS]}}) as server:
         yield server
 
 
