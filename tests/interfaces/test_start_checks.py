@@ -71,10 +71,6 @@ def test_a_key_file_that_is_open_to_other_users_stops_the_start_unless_a_setting
     assert problem.startswith("The file secret.key in the data directory is open to other users")
     environ["RAG_SECRET_KEY"] = "A" * 43 + "="
     assert look_before_start().problems == []
-    environ["RAG_SECRET_KEY"] = "planted"
-    [problem] = look_before_start().problems
-    assert problem.startswith("Wrong settings: RAG_SECRET_KEY: must be 32 bytes")
-    assert "planted" not in problem
 
 
 def test_all_that_is_wrong_is_said_at_once_and_nothing_is_started(environ, tmp_path, processes):
@@ -116,7 +112,6 @@ def test_a_certificate_that_has_expired_is_a_warning(environ, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"RAG_PORT": "many"}, "RAG_PORT"),
         ({"RAG_HOST": "192.0.2.7"}, "RAG_HOST: 192.0.2.7 is no address of this machine"),
         ({"RAG_HOST": "no-such-host.invalid"}, "RAG_HOST: the name 'no-such-host.invalid' is not known"),
         ({"RAG_CHAT_PROVIDER": "bar"}, "RAG_CHAT_PROVIDER: there is no provider 'bar', only ollama, openai"),
@@ -133,6 +128,7 @@ def test_a_certificate_that_has_expired_is_a_warning(environ, tmp_path):
         ({"RAG_CATALOG_URL": "sqlite:////proc/version"}, "RAG_CATALOG_URL: /proc/version "),
         ({"RAG_NOTES_COLLECTION": "a name"}, "RAG_NOTES_COLLECTION: Collection name must be 3-512 characters"),
         ({"RAG_CONFIG_FILE": "/no/such.yaml"}, "Cannot read the configuration file /no/such.yaml"),
+        ({"RAG_OIDC_ISSUER": "http://login.example", "RAG_OIDC_AUDIENCE": "rag"}, "RAG_OIDC_ISSUER"),
         ({"RAG_TOPIC": "maybe"}, "RAG_TOPIC"),
         ({"RAG_API_KEY": "short"}, "RAG_API_KEY must be 16 or more printable ASCII characters"),
         ({"RAG_API_KEY_FILE": "/no/such"}, "RAG_API_KEY_FILE: the file cannot be read"),
@@ -360,6 +356,3 @@ def test_the_table_of_claims_is_read_before_the_start(environ, tmp_path):
     assert problem.startswith(f"RAG_OIDC_CLAIMS: {table} scopes.map: 'reed' is no scope")
     table.write_text("scopes: {claim: roles, map: {reader: [read]}}")
     assert look_before_start().problems == []
-    environ["RAG_OIDC_ISSUER"] = "http://login.example"
-    [problem] = look_before_start().problems
-    assert "RAG_OIDC_ISSUER" in problem
