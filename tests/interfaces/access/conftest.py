@@ -134,6 +134,13 @@ def mcp(client, tool, headers=None, **arguments):
     return client.post("/mcp", json=message, headers=headers)
 
 
+def sent(client, request, headers):
+    """Send a request of tests/access/asking and return the answer."""
+    body = {"data": request.body} if isinstance(request.body, bytes) else {"json": request.body}
+    own = {name.replace("_", "-"): text for name, text in request.headers.items()}
+    return client.open(request.path, method=request.method, headers={**headers, **own}, **body)
+
+
 DOCUMENT = {"id": "a", "text": "The vault opens at nine.", "embedding": [1.0, 0.0]}
 """The document of the collection `docs`."""
 ENDS = {

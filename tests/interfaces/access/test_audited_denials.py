@@ -6,10 +6,10 @@ import pytest
 
 from schemas.access.callers import Scope
 from schemas.access.table import ROUTES, TOOLS
-from tests.access.asking import naming, request_to
+from tests.access.asking import Request, naming, request_to
 from tests.access.faults import all_faults
-from tests.access.test_matrix import NAME_NONE
-from tests.interfaces.access.conftest import headers_of, mcp
+from tests.access.test_matrix import NAME_NONE, NAME_OWN
+from tests.interfaces.access.conftest import headers_of, mcp, sent
 
 MINE, THEIRS, OF_NOBODY = "mine-docs", "theirs-docs", "mine-nothing"
 NO_SESSION = "5f2f2a57-8e2f-4f0e-9d43-0d3c9c5d7f11"
@@ -82,10 +82,7 @@ def test_a_collection_that_is_not_the_callers_is_a_denial_and_one_of_nobody_none
             if row.needs is Scope.READ and row.names not in NAME_NONE and not OTHERWISE.search(route):
                 with case(route):
                     for name in (THEIRS, OF_NOBODY):
-                        asked = request_to(route, name)
-                        more = {each.replace("_", "-"): text for each, text in asked.headers.items()}
-                        body = {"data": asked.body} if isinstance(asked.body, bytes) else {"json": asked.body}
-                        client.open(asked.path, method=asked.method, headers=headers | more, **body)
+                        sent(client, request_to(route, name), headers)
                     assert [told(line)[1:] for line in lines()] == [(None, "read", THEIRS, 404)]
         for theirs, of_nobody in zip(naming(THEIRS), naming(OF_NOBODY), strict=True):
             if TOOLS[theirs.tool].needs is Scope.READ:
@@ -115,22 +112,18 @@ def test_all_that_are_not_the_callers_are_named_one_of_several_too(client, lines
 
 def test_what_the_caller_did_not_name_is_no_denial(client, lines, key):
     headers = key(Scope.READ)
-    for method, path, body in (
-        ("GET", "/api/documents", None),
-        ("GET", "/api/documents/x", None),
-        ("GET", "/api/rag/documents", None),
-        ("GET", "/api/rag/metrics", None),
-        ("POST", "/api/search", {"query": "door"}),
-        ("POST", "/api/search", {"query": "door", "collections": ["theirs*"]}),
-        ("POST", "/api/search", {"query": "door", "collections": ["nothing*", "mine*"]}),
-        ("POST", "/api/rag/search", {"query": "door"}),
-        ("POST", "/api/rag/retrieve", {"query": "door", "context_key": "k"}),
-        ("POST", "/tools/rag_context_search", {"query": "door"}),
-        ("POST", "/tools/rag_context_health", {}),
-        ("POST", "/tools/rag_context_stats", {}),
+    for request in (
+        *(
+            request_to(route, None)
+            for route, row in ROUTES.items()
+            if row.needs is Scope.READ and row.names in NAME_OWN
+        ),
+        *(Request("GET", f"/api/{each}") for each in ("documents/x", "rag/documents", "rag/metrics")),
+        *(Request("POST", "/api/search", {"query": "door", "collections": [f"{each}*"]}) for each in ("theirs", "no")),
+        *(Request("POST", f"/tools/rag_context_{each}", {"query": "door"}) for each in ("search", "health", "stats")),
     ):
-        client.open(path, method=method, json=body, headers=headers)
-        assert lines() == [], (path, body)
+        sent(client, request, headers)
+        assert lines() == [], request
     for tool, arguments in (("rag_query", {"query": "door"}), ("rag_context", {}), ("rag_collections", {})):
         assert not mcp(client, tool, headers, **arguments).json["result"]["isError"]
         assert lines() == [], tool

@@ -65,18 +65,16 @@ def test_an_original_is_for_those_who_see_all_of_the_document(client, reader, do
     assert client.get(f"{place}/original", headers=reader({"nothing": 1}), buffered=True).status_code == 404
 
 
-@pytest.mark.parametrize("seen", [{"$contains": "public"}, {"$not_contains": "SECRET"}, {"$regex": "^(a|the) pub"}])
-def test_a_filter_by_texts_holds_whatever_is_asked(client, reader, seen):
+def test_a_filter_by_texts_holds_whatever_is_asked(client, reader):
     texts = ["a public note", "a SECRET note", "the public rest", "the SECRET rest"]
     documents = [
         {"id": f"d{number}", "text": text, "embedding": [1.0, number], "metadata": {"section": "s"}}
         for number, text in enumerate(texts)
     ]
     place = "/collections/told-apart"
-    if client.get(place, headers=ADMIN).status_code == 404:
-        assert client.post("/collections", json={"name": "told-apart"}, headers=ADMIN).status_code == 201
-        assert client.post(f"{place}/documents", json={"documents": documents}, headers=ADMIN).status_code in (201, 202)
-    headers = reader({"$text": seen})
+    assert client.post("/collections", json={"name": "told-apart"}, headers=ADMIN).status_code == 201
+    assert client.post(f"{place}/documents", json={"documents": documents}, headers=ADMIN).status_code in (201, 202)
+    headers = reader({"$text": {"$not_contains": "SECRET"}})
     read = [client.get(f"{place}/documents/d{number}", headers=headers).status_code for number in range(4)]
     assert read == [200, 404, 200, 404]
     exported = client.get(f"{place}/export", headers=headers)

@@ -3,8 +3,6 @@
 import signal
 import socket
 import subprocess
-import time
-from pathlib import Path
 
 import orjson
 import pytest
@@ -118,26 +116,6 @@ def test_a_signal_ends_it_with_0_while_the_service_is_slow_to_say_whether_the_ke
             with connection:
                 running.send_signal(number)
                 assert running.wait(SECONDS) == 0
-
-
-def catches(pid, number):
-    """Return whether a process has a handler for a signal. The interpreter takes its own away before it is gone."""
-    try:
-        told = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    except FileNotFoundError:
-        return False
-    return bool(int(told.get("SigCgt", "0"), 16) >> (number - 1) & 1)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_to_the_ending_process_ends_it_with_0(process, number):
-    assert catches(process.pid, number)
-    process.stdin.close()
-    deadline = time.monotonic() + SECONDS
-    while catches(process.pid, number):  # without a pause: what comes then is over within milliseconds
-        assert time.monotonic() < deadline
-    process.send_signal(number)
-    assert process.wait(SECONDS) == 0
 
 
 def test_a_client_that_does_not_read_does_not_keep_it_from_ending(process):

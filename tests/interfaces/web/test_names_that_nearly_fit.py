@@ -8,7 +8,7 @@ import pytest
 from schemas.access.table import ROUTES, Names
 from schemas.field_names import OWN_MEANING
 from schemas.wire.body import ExactBody
-from tests.support.contract import METHODS, Contract
+from tests.support.contract import Contract
 from wrapper.web.request_parts import WRITERS
 from wrapper.web.route_table import _CONVERTED, NAME_ALONE
 
@@ -47,11 +47,8 @@ def operations():
 
 
 def every_operation():
-    """Yield those of other protocols as well, which heed conditions as ours do; MCP has none to send."""
-    for path, item in CONTRACT.document["paths"].items():
-        for method in item:
-            if method.upper() in METHODS and path != "/mcp":
-                yield path, method.upper()
+    """Return those of other protocols as well, which heed conditions as ours do; MCP has none to send."""
+    return [(path, method) for path, method in sorted(CONTRACT.described()) if path != "/mcp"]
 
 
 def parameters(path, method):
