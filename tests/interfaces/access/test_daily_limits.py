@@ -84,6 +84,7 @@ def test_a_model_decides_on_topics_only_for_who_may_chat_and_as_often_as_they_ma
 
 
 ADMIN_KEY = "the-key-of-an-administrator"
+ADMIN = {"Authorization": f"Bearer {ADMIN_KEY}"}
 REPORT = {"instance": "one:1", "state": "watching", "collection": "docs"}
 CONNECTION = {"type": "rag", "provider": "local", "config": {}}
 KEY = {"name": "another", "scopes": ["read"]}
@@ -103,21 +104,7 @@ def app(tmp_path):
 def ask(app):
     """`ask(method, path, body)`: the answer to a key that may do everything."""
     client = app.test_client()
-
-    def ask(method, path, body=None):
-        return client.open(path, method=method, json=body, headers={"Authorization": f"Bearer {ADMIN_KEY}"})
-
-    return ask
-
-
-@pytest.fixture
-def call(app):
-    client = app.test_client()
-
-    def call(tool, **arguments):
-        return mcp(client, tool, {"Authorization": f"Bearer {ADMIN_KEY}"}, **arguments).json["result"]
-
-    return call
+    return lambda method, path, body=None: client.open(path, method=method, json=body, headers=ADMIN)
 
 
 @pytest.fixture
@@ -126,32 +113,29 @@ def fill(app, monkeypatch):
     return lambda: monkeypatch.setattr(app.extensions["rag.service"].store.writing, "_disk_floor_mb", 1 << 40)
 
 
-def test_nothing_is_added(app, ask, call, fill):
-    key = ask("POST", "/api/keys", KEY).json
+def test_nothing_is_added_and_what_takes_away_is_done(app, ask, fill):
+    def call(tool, **arguments):
+        return mcp(app.test_client(), tool, ADMIN, **arguments).json["result"]
+
+    first, second = (ask("POST", "/api/keys", {**KEY, "scopes": ["read", "write"]}).json["id"] for _ in range(2))
     assert ask("POST", "/api/connections", {"id": "mine", **CONNECTION}).status_code == 201
+    ask("PUT", "/api/watchers/docs", REPORT)
+    ask("POST", "/api/chat", {"message": "Hello?", "conversationId": "c", "useRag": False})
+    session_id = call("session_start", name="one")["structuredContent"]["session_id"]
     tables = ("watchers", "connections", "api_keys", "note_sessions", "jobs")
     before = [rows_of(app, f"SELECT * FROM {table}") for table in tables]
     fill()
     for method, path, body in (
-        ("PUT", "/api/watchers/docs", REPORT),
+        ("PUT", "/api/watchers/more", REPORT),
         ("POST", "/api/connections", {"id": "more", **CONNECTION}),
         ("PUT", "/api/connections/mine", {"config": {}, "display_name": "Mine"}),
         ("POST", "/api/keys", KEY),
-        ("POST", f"/api/keys/{key['id']}/rotate", {}),
+        ("POST", f"/api/keys/{first}/rotate", {}),
     ):
         answer = ask(method, path, body)
         assert (answer.status_code, answer.json["code"]) == (507, "disk_floor_reached"), (method, path)
     assert call("session_start", name="more")["isError"]
     assert [rows_of(app, f"SELECT * FROM {table}") for table in tables] == before
-
-
-def test_what_takes_away_is_done(app, ask, call, fill):
-    first, second = (ask("POST", "/api/keys", {**KEY, "scopes": ["read", "write"]}).json["id"] for _ in range(2))
-    ask("POST", "/api/connections", {"id": "mine", **CONNECTION})
-    ask("PUT", "/api/watchers/docs", REPORT)
-    ask("POST", "/api/chat", {"message": "Hello?", "conversationId": "c", "useRag": False})
-    session_id = call("session_start", name="one")["structuredContent"]["session_id"]
-    fill()
     for method, path, body in (
         ("PATCH", f"/api/keys/{first}", {"scopes": ["read"]}),
         ("DELETE", f"/api/keys/{second}", None),

@@ -173,25 +173,25 @@ def test_no_model_is_told_of_documents_for_a_key_that_ended_while_the_question_w
 
 @pytest.mark.parametrize("says", ["nothing", "a word"])
 def test_a_streamed_chat_ends_with_its_key_while_the_model_is_silent(clocked, says):
-    key, text = clocked.key(Scope.CHAT)
+    asking = Asking(clocked, Scope.CHAT)
     words = [{"choices": [{"delta": {"content": "So"}}]}] if says == "a word" else []
     silent = as_events(*words, hung_up=threading.Event())
     silent.headers["Content-Length"] = "1000000"
 
     def answer(body):
         if says == "nothing":
-            clocked.revoke(key)
+            asking.end()
         return silent
 
     clocked.models.script.append(answer)
-    body, headers = {"message": "And?", "stream": True}, {"Authorization": f"Bearer {text}"}
-    given = FlaskClient(clocked.app).post("/api/chat", json=body, headers=headers)
+    body = {"message": "And?", "stream": True}
+    given = FlaskClient(clocked.app).post("/api/chat", json=body, headers=asking.headers)
     if says == "nothing":
         assert (given.status_code, given.json["code"]) == (401, "key_revoked")
     else:
         parts = iter(given.response)
         assert b"So" in next(parts)
-        clocked.revoke(key)
+        asking.end()
         with pytest.raises(AnswerBrokenOffError):
             next(parts)
         given.close()
