@@ -1,10 +1,7 @@
 """Requests are traced from the request to the plan, the engine and the embedding, and no request waits for that."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -27,8 +24,11 @@ TRACE, ABOVE = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 @pytest.fixture
 def collector():
-    with running_collector() as running:
-        yield running
+    collector = Collector()
+    with raw_server(collector.speak) as server:
+        collector.url = server.url
+        yield collector
+        collector.go_on.set()
 
 
 @pytest.fixture
@@ -166,77 +166,49 @@ def test_a_start_says_what_traces_lack(monkeypatch, tmp_path):
     assert "rag-wrapper[tracing]" in " ".join(look_before_start().problems)
 
 
-@dataclass
-class TakenSpan:
-    """A span as it was sent. `parent` is empty for the first of a trace that nobody else began."""
-
-    name: str
-    trace: str
-    id: str
-    parent: str
-    attributes: dict[str, Any]
-    is_failed: bool
-
-
-@dataclass
 class Collector:
-    """Keeps what is sent. While `hangs`, requests get no answer until `go_on` is set."""
+    """Keeps what is sent. While `hangs`, requests get no answer until `go_on` is set. The `parent` of a span is empty
+    for the first of a trace that nobody else began."""
 
-    url: str = ""
-    spans: list[TakenSpan] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
-    resources: list[dict[str, Any]] = field(default_factory=list)
-    content: list[bytes] = field(default_factory=list)
-    status: int = 200
-    hangs: bool = False
-    go_on: threading.Event = field(default_factory=threading.Event)
+    def __init__(self):
+        self.spans, self.headers, self.resources, self.content = [], [], [], []
+        self.status, self.hangs, self.go_on = 200, False, threading.Event()
 
-    def tree(self, root: str) -> dict[str, Any] | None:
+    def tree(self, root):
         """Return the names of the spans below the newest whole trace whose root has this name."""
         found = [each for each in self.spans if each.name == root]
         return None if not found else self._below(found[-1])
 
-    def _below(self, span: TakenSpan) -> dict[str, Any]:
+    def _below(self, span):
         children = [each for each in self.spans if (each.trace, each.parent) == (span.trace, span.id)]
         return {each.name: self._below(each) for each in children}
 
-
-@contextmanager
-def running_collector() -> Iterator[Collector]:
-    collector = Collector()
-
-    def speak(server, connection):
+    def speak(self, server, connection):
         head, _, content = server.requests[-1].partition(b"\r\n\r\n")
-        collector.headers.append(dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:]))
-        collector.content.append(content)
-        if collector.hangs:
-            collector.go_on.wait(PATIENCE_SECONDS)
-        if collector.status == 200:
-            _keep(collector, content)
-        connection.sendall(response(b"", f"{collector.status} As the test says"))
+        self.headers.append(dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:]))
+        self.content.append(content)
+        if self.hangs:
+            self.go_on.wait(PATIENCE_SECONDS)
+        if self.status == 200:
+            self._keep(content)
+        connection.sendall(response(b"", f"{self.status} As the test says"))
 
-    with raw_server(speak) as server:
-        collector.url = server.url
-        yield collector
-        collector.go_on.set()
-
-
-def _keep(collector: Collector, content: bytes) -> None:
-    for resource in ExportTraceServiceRequest.FromString(content).resource_spans:
-        collector.resources.append(_values(resource.resource.attributes))
-        for scope in resource.scope_spans:
-            collector.spans += [
-                TakenSpan(
-                    span.name,
-                    span.trace_id.hex(),
-                    span.span_id.hex(),
-                    span.parent_span_id.hex(),
-                    _values(span.attributes),
-                    span.status.code == 2,
+    def _keep(self, content):
+        for resource in ExportTraceServiceRequest.FromString(content).resource_spans:
+            self.resources.append(values(resource.resource.attributes))
+            self.spans += [
+                SimpleNamespace(
+                    name=span.name,
+                    trace=span.trace_id.hex(),
+                    id=span.span_id.hex(),
+                    parent=span.parent_span_id.hex(),
+                    attributes=values(span.attributes),
+                    is_failed=span.status.code == 2,
                 )
+                for scope in resource.scope_spans
                 for span in scope.spans
             ]
 
 
-def _values(attributes: Any) -> dict[str, Any]:
+def values(attributes):
     return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in attributes}
