@@ -74,16 +74,6 @@ def test_an_invalid_message_is_refused_without_an_id(client, content, code):
     assert "\n" not in answer.json["error"]["message"]
 
 
-def test_what_is_nested_too_deep_is_called_so_in_a_body_in_a_line_and_in_a_message(client, filled):
-    body, line, message = (
-        client.post(path, data=b"[" * 1_025 + b"]" * 1_025, content_type=f"application/{kind}").json
-        for path, kind in (("/query", "json"), (f"/collections/{filled()}/import", "x-ndjson"), ("/mcp", "json"))
-    )
-    told = {body["message"], line["message"].partition(" (")[0], message["error"]["message"]}
-    assert told == {"The JSON is nested deeper than 1,024 levels: character 1,026"}
-    assert (body["details"], message["error"]["code"]) == ({"limit": 1_024}, -32700)
-
-
 @pytest.mark.parametrize(
     "message",
     [

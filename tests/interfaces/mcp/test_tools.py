@@ -2,7 +2,6 @@
 
 import pytest
 from jsonschema import Draft202012Validator
-from mcp import MCPError
 
 from interfaces.commands.local_tools import LocalTools
 from interfaces.mcp.server import described
@@ -86,17 +85,6 @@ def test_an_error_of_a_tool_is_its_result_in_one_sentence(call):
     ):
         result = call(name, **arguments)
         assert (result.is_error, text_of(result), result.structured_content) == (True, sentence, None)
-
-
-def test_an_unknown_tool_is_an_error_of_the_protocol(connect):
-    async def guessed():
-        async with connect() as client:
-            with pytest.raises(MCPError) as unknown:
-                await client.call_tool("rag_guess")
-        return unknown.value.error
-
-    error = within_bounds(guessed)
-    assert (error.code, error.message) == (-32602, "Unknown tool: rag_guess")
 
 
 def test_the_command_asks_the_service_that_owns_the_directory_which_lists_its_collections(stored):
