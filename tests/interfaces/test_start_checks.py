@@ -45,6 +45,18 @@ def environ(monkeypatch, tmp_path):
     return kept
 
 
+def only_problem():
+    (problem,) = look_before_start().problems
+    return problem
+
+
+def warned():
+    """Return the warnings of a start that nothing prevents."""
+    found = look_before_start()
+    assert found.problems == []
+    return found.warnings
+
+
 @pytest.mark.slow
 def test_the_defaults_pass_and_the_check_leaves_nothing_behind_and_imports_neither_the_server_nor_the_engine(
     tmp_path, environ
@@ -67,8 +79,7 @@ def test_a_key_file_that_is_open_to_other_users_stops_the_start_unless_a_setting
     file.make()
     assert look_before_start().problems == []
     file.path.chmod(0o644)
-    [problem] = look_before_start().problems
-    assert problem.startswith("The file secret.key in the data directory is open to other users")
+    assert only_problem().startswith("The file secret.key in the data directory is open to other users")
     environ["RAG_SECRET_KEY"] = "A" * 43 + "="
     assert look_before_start().problems == []
 
@@ -103,9 +114,8 @@ def test_a_certificate_that_has_expired_is_a_warning(environ, tmp_path):
     ends = datetime(2020, 5, 6, tzinfo=UTC)
     pair = write_pair(tmp_path, not_before=ends - timedelta(days=9), not_after=ends)
     environ |= {"RAG_TLS_CERT": str(pair.cert), "RAG_TLS_KEY": str(pair.key)}
-    found = look_before_start()
-    (warning,) = found.warnings
-    assert (found.problems, "RAG_TLS_CERT: the certificate expired on 2020-05-06" in warning) == ([], True)
+    (warning,) = warned()
+    assert "RAG_TLS_CERT: the certificate expired on 2020-05-06" in warning
 
 
 @pytest.mark.slow
@@ -139,22 +149,19 @@ def test_a_certificate_that_has_expired_is_a_warning(environ, tmp_path):
 )
 def test_each_wrong_setting_is_one_sentence(environ, tmp_path, settings, sentence):
     environ |= {name: value.replace("{tmp}", str(tmp_path)) for name, value in settings.items()}
-    (problem,) = look_before_start().problems
+    problem = only_problem()
     assert sentence in problem
     assert "\n" not in problem
 
 
 def test_a_local_model_that_is_missing_or_damaged_stops_the_start(environ, monkeypatch, tmp_path):
     monkeypatch.setattr(minilm_parts, "WEIGHTS_PACKAGE", "no_such_weights")
-    (problem,) = look_before_start().problems
-    assert problem.startswith(
-        "RAG_EMBEDDING_PROVIDER: 'minilm' cannot be used here: The weights of the local embedding"
-    )
+    said = "RAG_EMBEDDING_PROVIDER: 'minilm' cannot be used here: The weights of the local embedding"
+    assert only_problem().startswith(said)
     monkeypatch.undo()
     monkeypatch.setattr(os, "environ", environ)
     monkeypatch.setattr(minilm_parts, "WEIGHTS_SHA256", "0" * 64)
-    (problem,) = look_before_start().problems
-    assert "are damaged or not the original ones (sha256 differs)" in problem
+    assert "are damaged or not the original ones (sha256 differs)" in only_problem()
 
 
 @pytest.mark.parametrize(
@@ -169,8 +176,7 @@ def test_a_local_model_that_is_missing_or_damaged_stops_the_start(environ, monke
 def test_a_file_without_a_key_is_one_sentence(environ, tmp_path, content, sentence):
     (tmp_path / "key").write_bytes(content)
     environ["RAG_API_KEY_FILE"] = str(tmp_path / "key")
-    (problem,) = look_before_start().problems
-    assert problem.startswith(sentence)
+    assert only_problem().startswith(sentence)
 
 
 def test_a_service_for_other_machines_needs_a_key_and_a_catalogue_from_before_there_were_any_has_none(
@@ -179,7 +185,7 @@ def test_a_service_for_other_machines_needs_a_key_and_a_catalogue_from_before_th
     environ["RAG_HOST"] = "0.0.0.0"
     settings = read_wrapper_settings()
 
-    (problem,) = look_before_start().problems
+    problem = only_problem()
     assert problem.startswith("RAG_HOST: at 0.0.0.0 other machines can reach this service, and there is no API key")
     assert list(tmp_path.iterdir()) == []
     with open_keys(settings, makes=True) as stored:
@@ -209,8 +215,7 @@ def test_a_catalogue_that_is_not_a_sqlite_file_stops_the_start_and_stays_as_it_i
     path.write_text("my notes, all of them")
     if not is_default:
         environ["RAG_CATALOG_URL"] = f"sqlite:///{path}"
-    (problem,) = look_before_start().problems
-    assert problem == f"RAG_{'DATA_DIR' if is_default else 'CATALOG_URL'}: {path} is no file of SQLite"
+    assert only_problem() == f"RAG_{'DATA_DIR' if is_default else 'CATALOG_URL'}: {path} is no file of SQLite"
     settings = WrapperSettings(data_dir=tmp_path / "data", catalog_url=environ.get("RAG_CATALOG_URL", ""))
     with pytest.raises(ConfigurationError, match="is no file of SQLite"):
         compose.create_app(settings)
@@ -221,8 +226,7 @@ def test_a_catalogue_that_is_a_link_to_nowhere_stops_the_start(environ, tmp_path
     path = tmp_path / "data" / "catalog.sqlite"
     path.parent.mkdir(exist_ok=True)
     path.symlink_to(tmp_path / "gone" / "catalog.sqlite")
-    (problem,) = look_before_start().problems
-    assert problem == f"RAG_DATA_DIR: {path} cannot be the catalogue: No such file or directory"
+    assert only_problem() == f"RAG_DATA_DIR: {path} cannot be the catalogue: No such file or directory"
 
 
 def test_a_database_that_is_damaged_or_of_another_program_stops_the_start_and_stays_as_it_is(tmp_path):
@@ -241,7 +245,7 @@ def test_a_database_that_is_damaged_or_of_another_program_stops_the_start_and_st
 
 def test_a_database_that_does_not_answer_stops_the_start(environ, tmp_path):
     environ["RAG_CATALOG_URL"] = f"postgresql://somebody:hidden-word@127.0.0.1:{free_port()}/rag"
-    (problem,) = look_before_start().problems
+    problem = only_problem()
     assert problem.startswith("The catalogue's database does not answer: ")
     assert "hidden-word" not in problem
     assert list(tmp_path.iterdir()) == []
@@ -272,9 +276,8 @@ def test_a_database_that_answers_passes_and_the_check_leaves_nothing_behind(envi
 )
 def test_what_may_be_meant_and_will_not_work_is_a_warning(environ, settings, sentence):
     environ |= settings
-    found = look_before_start()
-    (warning,) = found.warnings
-    assert (found.problems, sentence in warning) == ([], True)
+    (warning,) = warned()
+    assert sentence in warning
 
 
 def test_a_key_of_backups_that_every_user_can_read_is_warned_of(environ, tmp_path):
@@ -286,10 +289,9 @@ def test_a_key_of_backups_that_every_user_can_read_is_warned_of(environ, tmp_pat
         key.chmod(mode)
         assert look_before_start().warnings == []
     key.chmod(0o644)
-    found = look_before_start()
-    (warning,) = found.warnings
+    (warning,) = warned()
     assert warning.startswith("RAG_BACKUP_KEY_FILE: ")
-    assert (found.problems, str(tmp_path) in warning) == ([], False)
+    assert str(tmp_path) not in warning
 
 
 def test_each_setting_that_the_chosen_models_do_not_use_is_a_warning(environ):
@@ -299,14 +301,12 @@ def test_each_setting_that_the_chosen_models_do_not_use_is_a_warning(environ):
         "RAG_CHAT_MODEL": "x",
         "RAG_RERANK_URL": "http://127.0.0.1:1",
     }
-    found = look_before_start()
-    assert found.problems == []
-    url, key, chat, rerank = found.warnings
+    url, key, chat, rerank = warnings = warned()
     assert url.startswith("RAG_EMBEDDING_URL is not used: the embeddings are minilm, ")
     assert key.startswith("RAG_EMBEDDING_API_KEY is not used: ")
     assert chat == "RAG_CHAT_MODEL is not used: RAG_CHAT_PROVIDER is not set"
     assert rerank == "RAG_RERANK_URL is not used: RAG_RERANK_PROVIDER is not set"
-    assert "hidden-word" not in "".join(found.warnings)
+    assert "hidden-word" not in "".join(warnings)
 
 
 def test_a_variable_that_only_looks_like_a_setting_is_a_warning_naming_the_nearest_one(environ):
@@ -317,9 +317,7 @@ def test_a_variable_that_only_looks_like_a_setting_is_a_warning_naming_the_neare
         "RAG_COLOUR_OF_THE_SKY": "blue",
         "RAG_LOG_LEVEL": "DEBUG",
     }
-    found = look_before_start()
-    assert found.problems == []
-    sky, key, workers = found.warnings
+    sky, key, workers = warned()
     assert sky.startswith("RAG_COLOUR_OF_THE_SKY is no setting; the nearest is RAG_")
     assert key == "RAG_EMBEDING_API_KEY is no setting: did you mean RAG_EMBEDDING_API_KEY?"
     assert workers == "RAG_WORKRS is no setting: did you mean RAG_WORKERS?"
@@ -352,7 +350,6 @@ def test_the_table_of_claims_is_read_before_the_start(environ, tmp_path):
     table = tmp_path / "claims.yaml"
     environ |= {"RAG_OIDC_ISSUER": "https://login.example", "RAG_OIDC_AUDIENCE": "rag", "RAG_OIDC_CLAIMS": str(table)}
     table.write_text("scopes: {claim: roles, map: {reader: [reed]}}")
-    [problem] = look_before_start().problems
-    assert problem.startswith(f"RAG_OIDC_CLAIMS: {table} scopes.map: 'reed' is no scope")
+    assert only_problem().startswith(f"RAG_OIDC_CLAIMS: {table} scopes.map: 'reed' is no scope")
     table.write_text("scopes: {claim: roles, map: {reader: [read]}}")
     assert look_before_start().problems == []
