@@ -3,6 +3,7 @@
 import pytest
 
 from schemas.access.callers import Scope
+from tests.interfaces.access.conftest import Asking
 
 QUESTION = {"knowledge_id": "handbook", "query": "when do backups run"}
 
@@ -39,11 +40,10 @@ def test_dify_is_told_what_is_wrong_with_a_key_and_its_probe_needs_one_that_coun
     assert asked({"Authorization": "Bearer nonsense"}, query="") == (403, 1002, "key_unknown")
 
 
-def test_a_key_that_asks_too_much_is_told_so_in_difys_words(client, clocked):
-    key, text = clocked.key(Scope.READ)
-    clocked.change(key, Scope.READ, requests_per_second=1)
-    headers = {"Authorization": f"Bearer {text}"}
-    answers = [client.post("/dify/retrieval", json={}, headers=headers) for _ in range(20)]
+def test_a_key_that_asks_too_much_is_told_so_in_difys_words(clocked):
+    asking = Asking(clocked, Scope.READ)
+    clocked.change(asking.key, Scope.READ, requests_per_second=1)
+    answers = [asking.post("/dify/retrieval", {}) for _ in range(20)]
     refused = next(each for each in answers if each.status_code != 200)
     assert (refused.status_code, refused.json["error_code"], refused.json["code"]) == (429, 429, "rate_limited")
     assert int(refused.headers["Retry-After"]) >= 1
@@ -65,42 +65,35 @@ EMBEDDING = {"model": "stub", "input": "a text"}
 
 
 def test_openais_clients_are_told_what_is_wrong_with_a_key(openai, clocked):
-    key, text = clocked.key(Scope.CHAT)
-    headers = {"Authorization": f"Bearer {text}"}
+    asking = Asking(clocked, Scope.CHAT)
     assert openai("/v1/embeddings", {}, **EMBEDDING) == (401, "invalid_api_key", "key_missing")
     assert openai("/v1/models", {"Authorization": "Bearer x"}) == (401, "invalid_api_key", "key_unknown")
-    assert openai("/v1/embeddings", headers, **EMBEDDING) == (403, "scope_missing", "scope_missing")
-    clocked.change(key, Scope.READ)
-    assert openai("/v1/embeddings", headers, **EMBEDDING)[0] == 200
+    assert openai("/v1/embeddings", asking.headers, **EMBEDDING) == (403, "scope_missing", "scope_missing")
+    clocked.change(asking.key, Scope.READ)
+    assert openai("/v1/embeddings", asking.headers, **EMBEDDING)[0] == 200
 
 
 def test_models_are_those_that_a_key_may_use_and_connections_of_others_are_none(client, clocked):
-    key, text = clocked.key(Scope.READ)
-    headers = {"Authorization": f"Bearer {text}"}
+    def get(who, path=""):
+        return client.get(f"/v1/models{path}", headers=who.headers)
 
-    def names():
-        return [each["id"] for each in client.get("/v1/models", headers=headers).json["data"]]
-
-    assert names() == ["stub"]
-    clocked.change(key, Scope.CHAT)
-    assert names() == ["chatty"]
-    assert client.get("/v1/models/stub", headers=headers).status_code == 404
-    clocked.change(key, Scope.READ, Scope.CHAT)
-    assert names() == ["rag", "chatty", "stub"]
-    _, text = clocked.key(Scope.CONNECT, Scope.READ)
-    _, others = clocked.key(Scope.READ)
+    asking, mine, others = (
+        Asking(clocked, *scopes) for scopes in ([Scope.READ], [Scope.CONNECT, Scope.READ], [Scope.READ])
+    )
+    for scopes, names in (([Scope.CHAT], ["chatty"]), ([Scope.READ, Scope.CHAT], ["rag", "chatty", "stub"])):
+        clocked.change(asking.key, *scopes)
+        assert [each["id"] for each in get(asking).json["data"]] == names
+        assert get(asking, "/stub").status_code == (200 if "stub" in names else 404)
     made = {"id": "mine-alone", "type": "embedding", "provider": "minilm", "config": {"model": "all-MiniLM-L6-v2"}}
-    assert client.post("/api/connections", json=made, headers={"X-API-Key": text}).status_code == 201
-    asked = [client.get("/v1/models/mine-alone", headers={"X-API-Key": key}).status_code for key in (text, others)]
-    assert asked == [200, 404]
-    assert "mine-alone" not in client.get("/v1/models", headers={"X-API-Key": others}).text
+    assert mine.post("/api/connections", made).status_code == 201
+    assert [get(who, "/mine-alone").status_code for who in (mine, others)] == [200, 404]
+    assert [each["id"] for each in get(others).json["data"]] == ["stub"]
 
 
-def test_tokens_that_are_embedded_count_against_the_limit_of_the_key(client, clocked):
-    key, text = clocked.key(Scope.READ)
-    clocked.change(key, Scope.READ, embedded_tokens_per_day=1)
-    headers = {"Authorization": f"Bearer {text}"}
-    answers = [client.post("/v1/embeddings", json=EMBEDDING, headers=headers) for _ in range(2)]
+def test_tokens_that_are_embedded_count_against_the_limit_of_the_key(clocked):
+    asking = Asking(clocked, Scope.READ)
+    clocked.change(asking.key, Scope.READ, embedded_tokens_per_day=1)
+    answers = [asking.post("/v1/embeddings", EMBEDDING) for _ in range(2)]
     assert [each.status_code for each in answers] == [200, 429]
     assert answers[1].json["error"]["code"] in ("insufficient_quota", "rate_limit_exceeded")
     assert (answers[1].headers.get("x-should-retry") == "false") == (int(answers[1].headers["Retry-After"]) > 60)
