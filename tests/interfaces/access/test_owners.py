@@ -184,15 +184,11 @@ class Note:
 
 
 KINDS = (Conversation(), Watcher(), Job(), Connection(), Session(), Note())
-CASES = [
-    pytest.param(kind, shared, id=f"{kind.name}-{'shared' if shared else 'private'}")
-    for kind in KINDS
-    for shared in (False, True)
-]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "shared"), CASES)
+@pytest.mark.parametrize("shared", [False, True], ids=["private", "shared"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_who_may_do_what_with_whose_things(callers, kind, shared):
     others = ALLOWED if shared else HIDDEN
     sees = {"ada": ALLOWED, "rotated": ALLOWED, "bob": others, "admin": ALLOWED, "narrow": HIDDEN}

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from interfaces.cli import main
+from tests.interfaces.access.conftest import mcp
 from tests.interfaces.console.conftest import Reader, Visitor
-from tests.interfaces.web.test_rerank import mcp
 from tests.support.apps import served
 
 FORM = "/new-connection/llm/openai"
