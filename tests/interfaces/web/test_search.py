@@ -101,15 +101,6 @@ def test_a_refusal_tells_the_place_of_what_is_missing_and_the_names_that_there_a
     assert (answer["code"], answer["details"]["allowed"]) == ("unknown_oracle", ["semantic", "lexical", "persona"])
 
 
-def test_a_collection_of_other_vectors_is_still_found_by_words(client, filled):
-    name = filled([{"id": "a", "text": "about zebras", "embedding": [1.0, 2.0]}])
-    answer = client.post("/api/search", json={"query": "zebras", "collection": name}).json
-    assert ids(answer) == ["a"]
-    assert answer["receipt"]["oracles"]["semantic"]["status"] == "failed"
-    alone = client.post("/api/search", json={"query": "zebras", "collection": name, "oracles": ["semantic"]})
-    assert (alone.status_code, alone.json["code"]) == (409, "embedding_mismatch")
-
-
 def test_a_question_that_the_model_cannot_read_is_answered_by_words_alone(search, thai):
     """All texts of a script without a known letter have the same vector: nearness says nothing there."""
     for nonsense in ("🎉", "∑∫∂", "ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ", "x" * 200):
