@@ -37,6 +37,11 @@ class Face:
         return self.client.put(f"{self.database}/collections/{self.ids[name]}", json=body)
 
 
+def told(answer):
+    """Return the status of an error and Chroma's word for it."""
+    return answer.status_code, answer.json["error"]
+
+
 @pytest.fixture
 def face(client):
     return Face(client)

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from tests.interfaces.chroma.conftest import Face
+from tests.interfaces.chroma.conftest import Face, told
 from tests.support.live import eventually
 
 OFF = {"enabled": False, "config": {}}
@@ -90,7 +90,7 @@ class TestSchemas:
                 ({"where_document": {"$not_contains": "x"}}, "fts index is disabled"),
             ):
                 answer = face.post(name, what, query_embeddings=[[1, 0]], **filters)
-                assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
+                assert told(answer) == (400, "InvalidArgumentError")
                 assert said in answer.json["message"], what
         assert face.get(name, where={"n": 1})["ids"] == ["a"]
         assert face.get(name, where={"secret": 1})["ids"] == []
@@ -113,7 +113,7 @@ class TestSchemas:
 def test_a_taken_name_is_refused_in_chromas_words_and_left_as_it_is_where_that_is_wanted(face):
     name = face.make(metadata={"a": 1})
     answer = face.client.post(f"{face.database}/collections", json={"name": name})
-    assert (answer.status_code, answer.json["error"]) == (409, "UniqueConstraintError")
+    assert told(answer) == (409, "UniqueConstraintError")
     assert answer.json["message"] == f"Collection [{name}] already exists"
     wanted = {"name": name, "metadata": {"b": 2}, "get_or_create": True}
     again = face.client.post(f"{face.database}/collections", json=wanted)
@@ -148,12 +148,11 @@ def test_the_configuration_changes_where_it_can_and_keeps_no_others_from_being_l
     assert face.change(name, new_configuration={"hnsw": {"ef_search": 200}}).status_code == 200
     assert face.described(name).json["configuration_json"]["hnsw"]["ef_search"] == 200
     for wrong in ({"hnsw": {"space": "l2"}}, {"hnsw": 7}, {"hnsw": ["space"]}, {"hnsw": {}, "spann": {}}):
-        refused = face.change(name, new_configuration=wrong)
-        assert (refused.status_code, refused.json["error"]) == (400, "InvalidArgumentError")
+        assert told(face.change(name, new_configuration=wrong)) == (400, "InvalidArgumentError")
     name = face.make()
     for depth in (40, 246, 251):
         answer = face.change(name, new_configuration={"embedding_function": nested(depth)})
-        assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
+        assert told(answer) == (400, "InvalidArgumentError")
     assert face.client.get(f"{face.database}/collections").status_code == 200
 
 
@@ -161,7 +160,7 @@ def test_an_id_that_is_gone_or_is_none_finds_nothing(face, filled):
     assert face.client.delete(f"{face.database}/collections/{filled}").json == {}
     face.client.post(f"{face.database}/collections", json={"name": filled})
     answer = face.post(filled, "get")
-    assert (answer.status_code, answer.json["error"]) == (404, "NotFoundError")
+    assert told(answer) == (404, "NotFoundError")
     assert answer.json["message"] == f"Collection [{face.ids[filled]}] does not exist"
     assert face.client.delete(f"{face.database}/collections/{filled}-none").status_code == 404
     answer = face.post("nouuid", "get")
@@ -215,10 +214,9 @@ class TestDatabases:
         refused = client.post(
             "/api/v2/tenants/nobody-here/databases/main/collections", json={"name": "docs", "get_or_create": True}
         )
-        assert (refused.status_code, refused.json["error"]) == (404, "NotFoundError")
+        assert told(refused) == (404, "NotFoundError")
         for name in ("ab", "", None, 7, "a/b c", "a..b"):
-            answer = client.post("/api/v2/tenants", json={"name": name})
-            assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError"), name
+            assert told(client.post("/api/v2/tenants", json={"name": name})) == (400, "InvalidArgumentError"), name
 
 
 class TestServer:
@@ -233,16 +231,14 @@ class TestServer:
 
     def test_what_is_not_there_is_said_in_chromas_words(self, client, face, filled):
         for what in ("fork", "functions/attach", "conditional/get"):
-            answer = face.post(filled, what)
-            assert (answer.status_code, answer.json["error"]) == (501, "ChromaError")
+            assert told(face.post(filled, what)) == (501, "ChromaError")
         assert client.get("/api/v2/nothing").json["error"] == "NotFoundError"
-        gone = client.get("/api/v1/heartbeat")
-        assert (gone.status_code, gone.json["error"]) == (410, "Unimplemented")
+        assert told(client.get("/api/v1/heartbeat")) == (410, "Unimplemented")
 
     def test_reset_is_refused_unless_it_is_set_and_so_is_deleting_the_default_database(self, client, face, filled):
         """As a client does that is to delete the collection '..', which its library makes of the path."""
         answer = client.post("/api/v2/reset")
-        assert (answer.status_code, answer.json["error"]) == (403, "ChromaError")
+        assert told(answer) == (403, "ChromaError")
         assert answer.json["message"] == "Reset is disabled by config"
         answer = client.delete(face.database)
         assert (answer.status_code, answer.json["code"]) == (403, "reset_disabled")

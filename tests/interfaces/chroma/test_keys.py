@@ -7,7 +7,7 @@ import pytest
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.settings import AccessSettings
-from tests.interfaces.chroma.conftest import DATABASE, Face
+from tests.interfaces.chroma.conftest import DATABASE, Face, told
 from tests.support.apps import running_app
 
 ADMIN = "the-administrators-key-of-these-tests"
@@ -49,10 +49,6 @@ def filled(admin):
     name = admin.make()
     admin.post(name, "add", ids=["a", "b"], embeddings=[[1, 0], [0, 1]])
     return name
-
-
-def told(answer):
-    return answer.status_code, answer.json["error"]
 
 
 def test_getting_what_is_there_needs_no_more_than_reading(with_key, filled):
