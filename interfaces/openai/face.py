@@ -18,7 +18,7 @@ from uuid import UUID
 from marshmallow import Schema
 
 from interfaces.web.current_request import layers
-from schemas.errors import CollectionNotFoundError, InvalidInputError, NotFoundError
+from schemas.errors import CollectionNotFoundError, InvalidInputError
 from schemas.field_names import Names, Unknown, check_names, names_of
 from schemas.names import check_collection_name
 from schemas.records import Collection as Stored
@@ -69,8 +69,14 @@ def collections_of(store_ids: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names.get(each, each) for each in store_ids))
 
 
+class StoreNotFoundError(CollectionNotFoundError):
+    def __init__(self, store_id: str) -> None:
+        super().__init__(store_id)
+        self.message = f"Vector store '{store_id}' not found"
+
+
 def collection_of(store_id: str) -> Stored:
-    """Return the caller's collection that a vector store is. Raises NotFoundError when there is none."""
+    """Return the caller's collection that a vector store is. Raises StoreNotFoundError when there is none."""
     try:
         if _STORE_ID.fullmatch(store_id):
             found = store().records.collection(str(UUID(store_id.removeprefix(STORE_PREFIX))))
@@ -80,8 +86,7 @@ def collection_of(store_id: str) -> Stored:
             name = check_collection_name(store_id)
         return store().collection(name)
     except (InvalidInputError, CollectionNotFoundError):
-        sentence = f"Vector store '{store_id[:100]}' not found"
-        raise NotFoundError(sentence, code=CollectionNotFoundError.code) from None
+        raise StoreNotFoundError(store_id[:100]) from None
 
 
 def active_collection_of(store_id: str) -> Stored:
