@@ -10,6 +10,7 @@ import click
 
 from interfaces.asked_service import service_at
 from interfaces.commands.options import progress_bar, url_option
+from schemas.errors import InvalidInputError
 from schemas.storage.engine_records import ENGINE_RECORDS
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _drop(service: WrapperClient, name: str, *, old: bool) -> None:
     """Drop the vectors beside a collection, unless they are new where the caller means `old` ones, or the reverse."""
     is_complete = service.reembedding(name)["status"] == _COMPLETE
     if is_complete != old:
-        raise click.ClickException(
+        raise InvalidInputError(
             f"{name}: the new vectors are complete: --drop drops the old ones"
             if is_complete
             else f"{name}: the new vectors are not complete: --cancel gives them up"

@@ -124,7 +124,7 @@ def test_a_collection_gets_new_vectors_goes_back_and_forth_and_drops_the_old_one
     back = run_live("reembed", name, "--back")
     assert (back.returncode, back.stdout) == (0, f"{name}: searched by the old vectors again, 'older'\n")
     refused = run_live("reembed", name, "--cancel")
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "--drop drops the old ones" in refused.stderr
     assert run_live("reembed", name, "--connection", connection).stdout == told
     dropped = run_live("reembed", name, "--drop")
