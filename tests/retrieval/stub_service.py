@@ -1,25 +1,81 @@
-"""The routes that loading calls, over HTTP, with the plain models of a store and of an embedding behind them."""
+"""The routes of documents over HTTP, with the plain model of a store behind them."""
 
 import json
 import re
 from base64 import b64decode
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 
-from schemas.errors import InvalidInputError, NotFoundError, RagError
-from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.retrieval.model_store import ModelStore
-from tests.support.http_stub import running as running
+from providers.contract_tests import model
+from schemas.errors import CollectionNotFoundError, InvalidInputError, NotFoundError, RagError
 
 PAGE = 3  # small, so that every test reads several pages
+
+
+class ModelStore:
+    """Collections of documents by id, as on the wire; `calls` names the writes in order."""
+
+    def __init__(self) -> None:
+        self.collections: dict[str, dict[str, Any]] = {}
+        self.stored: dict[str, dict[str, dict[str, Any]]] = {}
+        self.calls: list[str] = []
+
+    def collection(self, name):
+        if name not in self.collections:
+            raise CollectionNotFoundError(name)
+        return self.collections[name] | {"count": len(self.stored[name])}
+
+    def ensure_collection(self, name, metadata):
+        self.calls.append("ensure_collection")
+        self.stored.setdefault(name, {})
+        self.collections.setdefault(name, {"name": name, "metadata": metadata, "dimension": None, "revision": 1})
+        return self.collection(name)
+
+    def documents(self, name, where=None, *, ids=None, order_by=(), include=()):
+        self.collection(name)
+        found = [document for document in self.stored[name].values() if _matches(document, where, ids)]
+        for field in reversed(order_by):
+            key = field.removeprefix("-")
+            found.sort(key=lambda document: document["metadata"][key], reverse=field.startswith("-"))
+        for document in found:
+            yield {key: value for key, value in document.items() if key != "embedding" or key in include}
+
+    def add_documents(self, name, documents, *, replace_where=None):
+        self.calls.append("add_documents")
+        collection = self.collections[name]
+        dimension = collection["dimension"]
+        for index, document in enumerate(documents):
+            dimension = dimension or len(document["embedding"])
+            if len(document["embedding"]) != dimension:
+                raise InvalidInputError(f"documents[{index}] has another dimension than {dimension}", index=index)
+        collection["dimension"] = dimension
+        stored, counts = self.stored[name], {"created": 0, "updated": 0, "unchanged": 0}
+        ids = {document["id"] for document in documents}
+        for key in [key for key, found in stored.items() if replace_where and _matches(found, replace_where, None)]:
+            if key not in ids:
+                del stored[key]
+        for document in documents:
+            document = document | {"embedding": np.asarray(document["embedding"], np.float32).tolist()}
+            before = stored.get(document["id"])
+            counts["created" if before is None else "unchanged" if before == document else "updated"] += 1
+            stored[document["id"]] = document
+        return {"status": "added", "count": len(documents), "indexed": True, **counts}
+
+    def delete_documents(self, name, *, ids=None, where=None):
+        self.calls.append("delete_documents")
+        gone = [key for key, found in self.stored[name].items() if _matches(found, where, ids)]
+        for key in gone:
+            del self.stored[name][key]
+        return len(gone)
 
 
 class StubService:
     """Answers first from `answers`, each `(status, headers, body)` or None for a cut connection, then by the model."""
 
-    def __init__(self, store: ModelStore | None = None) -> None:
-        self.store = store or ModelStore()
+    def __init__(self) -> None:
+        self.store = ModelStore()
         self.answers: list = []
         self.requests: list[dict] = []
         self.url = ""
@@ -41,9 +97,6 @@ class StubService:
     def _route(self, method, path, query, body):
         if path == "/health":
             return 200, {}, {"status": "healthy"}
-        if path == "/v1/embeddings":  # OpenAI's protocol
-            vectors = LetterEmbedding().embed(body["input"]).tolist()
-            return 200, {}, {"data": [{"index": index, "embedding": vector} for index, vector in enumerate(vectors)]}
         if (method, path) == ("POST", "/collections"):
             return 201, {}, self.store.ensure_collection(body["name"], body["metadata"])
         name, part = re.fullmatch(r"/collections/([^/]+)/?(.*)", path).groups()
@@ -70,3 +123,7 @@ class StubService:
                 {"documents": page, "count": len(page), "total": len(found), "next_cursor": cursor, **revision},
             )
         raise InvalidInputError(f"the stub does not know {method} {path}")
+
+
+def _matches(document: dict[str, Any], where: dict[str, Any] | None, ids: list[str] | None) -> bool:
+    return (ids is None or document["id"] in ids) and model.matches(where or {}, document["metadata"])
