@@ -46,24 +46,11 @@ def test_text_collections_of_the_model_are_asked_and_the_others_named_with_the_r
     assert [*receipt.missed, *choose("choice-un*", "choice-em*").missed] == [STRANGE, UNSAID]
 
 
-def test_a_question_that_names_none_is_asked_of_all_text_collections_which_are_listed_once(
-    choice_of, connections, monkeypatch
-):
+def test_a_question_that_names_none_is_asked_of_all_text_collections(choice_of):
     chosen = choice_of(OWN, notes=NOTES, most=10_000).choose()
     assert chosen.receipt.asked[0] == OWN
     assert {DOCS, OTHER} <= set(chosen.receipt.asked)
     assert not {STRANGE, UNSAID, EMPTY, NOTES} & set(chosen.receipt.asked)
-    provider = type(connections.open("local", "rag"))
-    listed, found = [], provider.collections
-
-    def counted(self):
-        listed.append(self)
-        return found(self)
-
-    monkeypatch.setattr(provider, "collections", counted)
-    chosen = choice_of(OWN, notes=NOTES).choose()
-    assert chosen.corpus.existing([OWN, NOTES, "choice-none"])
-    assert len(listed) == 1
 
 
 def test_what_is_named_is_asked_whatever_it_holds_and_all_that_is_missing_told(choose, choice_of):

@@ -2,7 +2,6 @@
 a collection is given another model."""
 
 import threading
-import time
 from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
@@ -11,15 +10,11 @@ import pytest
 
 from providers.local import LocalProvider
 from registry.collector import Collector, Thresholds
-from registry.connection_threads import ConnectionThreads
 from registry.embedding import queries
-from registry.embedding.queries import AskedEmbeddings, EmbeddingMismatchError, connection_of
-from registry.stored_connections import ConnectionNotFoundError
+from registry.embedding.queries import EmbeddingMismatchError
 from retrieval.search.oracles import base, semantic
 from retrieval.search.oracles.base import Question
 from retrieval.search.oracles.semantic import SemanticOracle, on_one_scale
-from retrieval.text_collections import TextCollections
-from schemas.connections import CollectionInfo
 from schemas.contracts.collect import CollectRequest, SelectedCollection
 from schemas.contracts.search import OracleResult, SearchRequest
 from schemas.errors import UnavailableError
@@ -39,6 +34,7 @@ def shelves(library, shelve):
     letters = LetterEmbedding("letters-a-m", dimension=13)
     shelve("models-narrow", {"eagle": "eagle eagle", "deer": "deer deer"}, letters=letters, **ON_NARROW)
     shelve("models-gone", {"camel": "camel camel"}, letters=letters, **GONE)
+    shelve("lost-models", {"emu": "emu emu"}, embedding_model=USUAL, embedding_connection="gone")
 
 
 @pytest.fixture
@@ -62,12 +58,14 @@ def test_collections_of_two_models_are_searched_together(search):
     assert collections.left_out == {"models-gone": reason}
     reason = "Collection 'models-gone' holds embeddings of 'letters-gone', the query's would be of 'letters-1'"
     assert search("camel", BOOKS, "models-gone").receipt.oracles["semantic"].left_out == {"models-gone": reason}
+    # A connection that is gone is stood in for by the usual one, where that has the same model.
+    assert ids(search("emu", BOOKS, "lost-models", "models-narrow"))[0] == "emu"
 
 
 @pytest.mark.parametrize("recorded", [["letters-1"], {"of": "letters-1"}, 5, True, ""])
 def test_a_recorded_model_that_is_no_name_is_none(make, library, shelve, recorded):
     name = f"odd-{type(recorded).__name__}"
-    shelve(name, {"wolf": "wolf wolf", "fox": "fox fox"}, embedding_model=recorded)
+    shelve(name, {"wolf": "wolf wolf", "fox": "fox fox"}, embedding_model=recorded, embedding_connection="")
     search = make().search
     answer = search(SearchRequest("wolf", collections=(name, BOOKS), fusion="smoothed", min_relevance=0.1))
     assert ids(answer)[0] == "wolf"
@@ -77,7 +75,7 @@ def test_a_recorded_model_that_is_no_name_is_none(make, library, shelve, recorde
 
 
 def test_each_model_embeds_a_question_once_and_one_that_does_not_answer_leaves_out_its_own_collections_only(
-    search, monkeypatch
+    search, make, monkeypatch
 ):
     asked = []
     embed = LetterEmbedding._embed
@@ -87,7 +85,8 @@ def test_each_model_embeds_a_question_once_and_one_that_does_not_answer_leaves_o
         return embed(self, texts)
 
     monkeypatch.setattr(LetterEmbedding, "_embed", counted)
-    search("a question of two models", BOOKS, "models-narrow", fusion="smoothed", min_relevance=0.5)
+    oracles = {"collections": (BOOKS, "models-narrow"), "oracles": ("semantic", "persona")}
+    make(fusion="smoothed", min_relevance=0.5).search(SearchRequest("a question of two models", **oracles))
     assert sorted(asked) == [(model, "a question of two models") for model in ("letters-1", "letters-a-m")]
 
     def failing(self, texts):
@@ -99,14 +98,6 @@ def test_each_model_embeds_a_question_once_and_one_that_does_not_answer_leaves_o
     answer = search("a hamster that one model knows", BOOKS, "models-narrow")
     assert answer.receipt.oracles["semantic"].left_out == {"models-narrow": "it does not answer"}
     assert answer.results
-
-
-@pytest.mark.parametrize(
-    ("metadata", "connection"),
-    [({}, "usual"), ({"embedding_connection": "own"}, "own"), ({"embedding_connection": ""}, "usual")],
-)
-def test_the_connection_of_a_collection_is_in_its_metadata(metadata, connection):
-    assert connection_of(CollectionInfo("c", 1, metadata, "cosine", 2), "usual") == connection
 
 
 def _result(name, collection, score):
@@ -122,15 +113,6 @@ def test_the_strengths_of_two_models_are_brought_to_the_scale_of_the_first():
     assert [each.score for each in scaled] == [0.9, 0.5, 0.3, 0.1, 0.2]
     [only] = on_one_scale([found[0], replace(found[2])], {"one": "m", "two": "n"})[1:]
     assert only.strength == 0.9
-
-
-def test_documents_are_embedded_and_found_by_the_model_of_their_collection(connections, choice_of, make, shelves):
-    texts = TextCollections(connections, choice_of())
-    assert texts.embedding("models-narrow").model == "letters-a-m"
-    assert texts.embedding(BOOKS).model == texts.embedding("there-is-none").model == "letters-1"
-    answer = _search(make(), "deer", BOOKS, "models-narrow", limit=20, min_relevance=0.01)
-    assert {each.collection for each in answer.results} == {BOOKS, "models-narrow"}
-    assert all(each.relevance is not None for each in answer.results)
 
 
 SHELF = "meanwhile-narrow"
@@ -217,47 +199,6 @@ def test_the_collections_of_a_connection_that_hangs_are_named_when_the_time_is_o
     answer = SemanticOracle(embeddings).query(question, 50)
     assert {each.collection for each in answer.results} == {other}
     assert answer.left_out == {late: f"Connection '{connection}' has not embedded the question in time"}
-
-
-def test_a_connection_that_hangs_says_so_to_each_who_has_no_time_left(embeddings, shelf, corpus, hanging):
-    hanging(NARROW)
-    asked = SemanticOracle(embeddings).asked("another camel that hangs")
-    [books, narrow] = corpus.open().named([BOOKS, shelf])
-    assert asked.of(books).model == USUAL
-    assert list(asked.as_embedded([narrow, books], time.monotonic())) == [books, narrow]
-    with queries.deadlines.within(0), pytest.raises(UnavailableError, match="Connection 'narrow' has not embedded"):
-        asked.of(narrow)
-    assert asked.made_of(narrow) is None
-
-
-def test_collections_of_connections_that_are_gone_wait_for_the_usual_one():
-    asked, made = [], object()
-
-    def make(connection):
-        asked.append(connection)
-        if connection != "usual":
-            raise ConnectionNotFoundError(connection)
-        return made
-
-    infos = [CollectionInfo(name, 1, {"embedding_connection": name}, "cosine", 2) for name in ("gone", "lost", "usual")]
-    threads = ConnectionThreads("question")
-    for of_it in (infos, infos[:2]):
-        asked.clear()
-        embeddings = AskedEmbeddings(make, "usual", threads)
-        assert sorted(each.name for each in embeddings.as_embedded(of_it)) == [each.name for each in of_it]
-        assert all(embeddings.of(each) is made for each in of_it)
-        assert sorted(asked) == ["gone", "lost", "usual"]
-    threads.close()
-
-
-def test_a_lonely_connection_is_asked_without_another_thread(make, shelf, monkeypatch):
-    def submit(self, key, work):
-        raise AssertionError("a thread was asked for")
-
-    monkeypatch.setattr(ConnectionThreads, "submit", submit)
-    for names in ((BOOKS,), (shelf,)):
-        answer = _search(make(), "a lonely eagle", *names, min_relevance=0.1)
-        assert answer.receipt.oracles["semantic"].left_out == {}
 
 
 @pytest.fixture(params=["same dimension", "another dimension"])
