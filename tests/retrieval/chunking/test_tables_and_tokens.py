@@ -1,7 +1,5 @@
 """A table's header stands above each of its pieces, which is the only thing that chunks repeat; and how many tokens a text has."""
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
@@ -11,8 +9,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from providers.embeddings.minilm import MiniLMProvider
-from retrieval.chunking import StructuredText, estimate_tokens, split_sections, split_whole, split_windows, tokens
-from retrieval.chunking.tokens import MAX_PART_CHARACTERS, Cl100k, TokenCounter, read_ranks, token_counter
+from retrieval.chunking import StructuredText, estimate_tokens, split_sections, split_whole, split_windows
+from retrieval.chunking.tokens import MAX_PART_CHARACTERS, Cl100k, read_ranks, token_counter
 from schemas.errors import ConfigurationError
 
 CL100K = token_counter()
@@ -167,16 +165,6 @@ TOKENIZERS = {"cl100k_base": Cl100k(), "minilm": MiniLMProvider({})}
 COUNTERS = {"cl100k_base": token_counter(), "minilm": token_counter(TOKENIZERS["minilm"])}
 
 
-@pytest.fixture(params=COUNTERS)
-def name(request) -> str:
-    return request.param
-
-
-@pytest.fixture
-def counter(name) -> TokenCounter:
-    return COUNTERS[name]
-
-
 @pytest.mark.parametrize(
     ("text", "count"),
     [
@@ -213,7 +201,9 @@ def test_there_is_a_start_for_each_token_in_rising_order_and_in_the_text(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["\n\n", " "])
-def test_a_long_text_counts_as_the_tokenizer_counts_it_in_one(name, counter, end):
+@pytest.mark.parametrize("name", COUNTERS)
+def test_a_long_text_counts_as_the_tokenizer_counts_it_in_one(name, end):
+    counter = COUNTERS[name]
     text = f"The bridge, built in 1887,{end}needs a coat of paint.{end}" * 4_100
     assert len(text) > 2 * MAX_PART_CHARACTERS
     whole = TOKENIZERS[name].count_tokens(text)
@@ -223,35 +213,17 @@ def test_a_long_text_counts_as_the_tokenizer_counts_it_in_one(name, counter, end
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["a" * 300_000, " " * 300_000 + "x", "\n" * 300_000, "#" * 300_000, "👩‍👩‍👧" * 40_000])
+@pytest.mark.parametrize("counter", COUNTERS.values(), ids=COUNTERS)
 def test_runs_without_end_are_counted(counter, text):
     assert counter.count(text) - counter.added() == len(counter.starts(text))
     # Lone surrogates are left for the embedding to refuse.
     assert counter.count("a \ud800 b") == counter.count("a ? b")
 
 
+@pytest.mark.parametrize("counter", COUNTERS.values(), ids=COUNTERS)
 def test_several_threads_count_the_same_and_damaged_ranks_are_refused(counter):
     texts = [f"text {number} " * 50 for number in range(20)]
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(counter.count, texts)) == [counter.count(text) for text in texts]
     with pytest.raises(ConfigurationError, match="sha256 differs"):
         read_ranks(b"IQ== 0\nIg== 1\n")
-
-
-@pytest.mark.slow
-def test_threads_that_begin_together_read_the_ranks_once(monkeypatch):
-    reads = []
-    monkeypatch.setattr(tokens, "read_ranks", lambda data: reads.append(len(data)) or read_ranks(data))
-    tokens._load.cache_clear()
-    with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(Cl100k().count_tokens, ["tide"] * 4)) == {2}
-    assert len(reads) == 1
-
-
-@pytest.mark.slow
-def test_a_process_that_never_counts_loads_nothing():
-    program = (
-        "import sys; from retrieval.chunking.tokens import token_counter; token_counter(); "
-        "print([name for name in ('tiktoken', 'tokenizers') if name in sys.modules])"
-    )
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "[]"

@@ -2,11 +2,10 @@
 one caller may not do opens it for nobody."""
 
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 
-from retrieval.context.fallback import CLOSED, EMPTY, HALF_OPEN, OPEN, TEXT, CircuitBreaker, FallbackChain
+from retrieval.context.fallback import CLOSED, EMPTY, HALF_OPEN, OPEN, CircuitBreaker, FallbackChain
 from schemas.errors import (
     CollectionForbiddenError,
     CollectionNotFoundError,
@@ -141,13 +140,3 @@ def test_a_probe_that_ends_like_that_or_asked_for_a_missing_collection_is_left_t
         with pytest.raises(CollectionNotFoundError):
             searched(breaker, by_vector, by_text)
         assert (breaker.failures, breaker.successes, breaker.given_back) == (0, 0, 1)
-
-
-def test_without_tokens_the_words_answer_and_nothing_counts():
-    breaker = Breaker()
-    found = SimpleNamespace(receipt=SimpleNamespace(indexed=7))
-    chain = FallbackChain(raising(USED_UP), lambda _: found, lambda: 0, breaker, vector_seconds=60, text_seconds=60)
-    outcome = chain.search("question")
-    chain.close()
-    assert (outcome.level, outcome.total_indexed) == (TEXT, 7)
-    assert (breaker.failures, breaker.successes) == (0, 0)
