@@ -1,8 +1,5 @@
-"""The fallback chain with real failures: the embedding service stopped, the engine killed, the text index gone, the
-catalogue locked."""
+"""The fallback chain with real failures: the embedding service stopped, the text index gone, the catalogue locked."""
 
-import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -17,7 +14,6 @@ from schemas.settings import RetrievalSettings
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.support.model_server import Answer
 from wrapper.catalog.sqlite import database
-from wrapper.engine.keeper.state import read_state
 
 THRESHOLD, FOR_EVER_SECONDS = 5, 10 * PATIENCE_SECONDS
 """How long a question to a locked catalogue waits here, and for how long the breaker stays open unless a test lets that
@@ -144,12 +140,6 @@ def levels(answers):
 
 @pytest.mark.usefixtures("closed")
 class TestChain:
-    def test_a_killed_engine_changes_no_level(self, search, data_dir):
-        os.kill(read_state(data_dir).pid, signal.SIGKILL)
-        answers = [search() for _ in range(5)]
-        assert levels(answers) == [VECTOR] * 5
-        assert all(each["results"][0]["content"] == WORDS for each in answers)
-
     def test_without_both_there_is_nothing_and_then_the_breaker_opens(
         self, search, embeddings_fail, text_index_gone, app
     ):

@@ -1,8 +1,12 @@
+"""A folder is walked, and its files are opened, without leaving it."""
+
 import os
+from contextlib import suppress
 
 import pytest
 
-from retrieval.ingest.walk import walk
+from retrieval.ingest.walk import LINK, NOT_A_FILE, open_below, walk
+from retrieval.reading import UnreadableError
 from schemas.errors import InvalidInputError, UnavailableError
 from tests.support.rights import as_anybody
 
@@ -125,3 +129,46 @@ def test_of_two_names_that_are_one_the_second_is_an_error_and_so_is_one_that_is_
     assert [each.path_below for each in found.files] == ["own.md"]
     named = ["r?sum?.md: has a name that is not UTF-8", "?/: has a name that is not UTF-8"]
     assert sorted(map(str, found.errors)) == sorted(named)
+
+
+@pytest.fixture
+def root(tmp_path):
+    folder = tmp_path / "docs"
+    (folder / "below").mkdir(parents=True)
+    (folder / "below" / "a.md").write_text("own")
+    (folder / "link.md").symlink_to(folder / "below" / "a.md")
+    (folder / "other").symlink_to(folder / "below")
+    os.mkfifo(folder / "pipe")
+    return folder
+
+
+def test_a_file_is_opened_by_its_path_below_a_folder_which_may_be_a_link(root):
+    with open_below(root / "below/a.md", "below/a.md") as opened:
+        assert opened.read() == b"own"
+    for path in ("link.md", "other/a.md"):
+        with open_below(root / path, path, follows_links=True) as opened:
+            assert opened.read() == b"own"
+    with open_below(root / "other/a.md", "a.md") as opened:
+        assert opened.read() == b"own"
+    with pytest.raises(UnreadableError, match="cannot be read: No such file"):
+        open_below(root / "below/none.md", "below/none.md")
+
+
+def open_files(folder):
+    """Return what this process has open in the folder; other threads open and close files elsewhere."""
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+    return [each for each in found if each.startswith(str(folder))]
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("link.md", LINK), ("other/a.md", LINK), ("link.md/a.md", LINK), ("pipe", NOT_A_FILE), ("below", NOT_A_FILE)],
+)
+def test_links_pipes_and_folders_are_refused(root, path, code):
+    with pytest.raises(UnreadableError) as refused:
+        open_below(root / path, path)
+    assert refused.value.code == code
+    assert open_files(root) == []
