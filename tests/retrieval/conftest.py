@@ -134,6 +134,11 @@ def catalogs(request):
         yield open_catalog
 
 
+@pytest.fixture
+def catalog(catalogs):
+    return catalogs()
+
+
 class Clock:
     """Seconds since the epoch, which pass when a test says so."""
 

@@ -43,14 +43,6 @@ class ModelStore:
             yield {key: value for key, value in document.items() if key != "embedding" or key in include}
 
     def add_documents(self, name, documents, *, replace_where=None):
-        self.calls.append("add_documents")
-        collection = self.collections[name]
-        dimension = collection["dimension"]
-        for index, document in enumerate(documents):
-            dimension = dimension or len(document["embedding"])
-            if len(document["embedding"]) != dimension:
-                raise InvalidInputError(f"documents[{index}] has another dimension than {dimension}", index=index)
-        collection["dimension"] = dimension
         stored, counts = self.stored[name], {"created": 0, "updated": 0, "unchanged": 0}
         ids = {document["id"] for document in documents}
         for key in [key for key, found in stored.items() if replace_where and _matches(found, replace_where, None)]:
@@ -64,7 +56,6 @@ class ModelStore:
         return {"status": "added", "count": len(documents), "indexed": True, **counts}
 
     def delete_documents(self, name, *, ids=None, where=None):
-        self.calls.append("delete_documents")
         gone = [key for key, found in self.stored[name].items() if _matches(found, where, ids)]
         for key in gone:
             del self.stored[name][key]

@@ -149,11 +149,6 @@ ANA, BEN, ADMIN = Asker("ana"), Asker("ben"), Asker("root", sees_all=True)
 
 
 @pytest.fixture
-def catalog(catalogs):
-    return catalogs()
-
-
-@pytest.fixture
 def judgements(catalog):
     return Judgements(catalog)
 

@@ -11,11 +11,6 @@ from schemas.access.owners import EVERYTHING_SEEN, Asker
 
 
 @pytest.fixture
-def catalog(catalogs):
-    return catalogs()
-
-
-@pytest.fixture
 def history(catalog):
     return ChatHistory(catalog)
 

@@ -18,15 +18,11 @@ from retrieval.chunking import (
     split_windows,
 )
 from retrieval.chunking.tokens import token_counter
-from tests.retrieval.chunking.texts import inked_lines, markdown
+from tests.retrieval.chunking.texts import inked, inked_lines, markdown
 
 
 def plain(text: str, syntax: Syntax = Syntax.TEXT) -> StructuredText:
     return StructuredText(text, syntax)
-
-
-def inked_characters(text: str) -> str:
-    return "".join(text.replace("\ufeff", "").split())
 
 
 @pytest.mark.slow
@@ -43,7 +39,7 @@ def test_every_line_is_in_exactly_one_chunk_in_order(text, max_tokens):
 @settings(max_examples=300, deadline=None)
 def test_no_character_is_lost_or_doubled_whatever_the_text(text, max_tokens, read):
     chunks = split_sections(read(text), max_tokens=max_tokens)
-    assert inked_characters("".join(chunk.text for chunk in chunks)) == inked_characters(text)
+    assert inked("".join(chunk.text for chunk in chunks)) == inked(text)
     assert [chunk.chunk_index for chunk in chunks] == list(range(len(chunks)))
 
 

@@ -12,6 +12,7 @@ from providers.embeddings.minilm import MiniLMProvider
 from retrieval.chunking import StructuredText, estimate_tokens, split_sections, split_whole, split_windows
 from retrieval.chunking.tokens import MAX_PART_CHARACTERS, Cl100k, read_ranks, token_counter
 from schemas.errors import ConfigurationError
+from tests.retrieval.chunking.texts import inked
 
 CL100K = token_counter()
 
@@ -57,10 +58,6 @@ def documents(draw):
         tables.append((header, len(text) + len(header), len(text) + len(made)))
         text += f"{made}\n"
     return text, tables
-
-
-def inked(text):
-    return "".join(text.split())
 
 
 def check(chunks, text, tables):

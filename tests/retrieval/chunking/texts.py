@@ -30,3 +30,7 @@ def unique_prose(draw) -> str:
 
 def inked_lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.split("\n") if line.strip()]
+
+
+def inked(text: str) -> str:
+    return "".join(text.replace("\ufeff", "").split())

@@ -36,6 +36,15 @@ def background(tmp_path_factory):
     made.close()
 
 
+@pytest.fixture
+def own(tmp_path, minilm):
+    """A helper that has embedded something, for one test."""
+    made = BackgroundHelper(tmp_path)
+    made.embed(minilm, ["one"])
+    yield made
+    made.close()
+
+
 @pytest.mark.slow
 def test_it_embeds_as_the_connection_would_at_a_low_priority(background, minilm):
     texts = ["Backups run every night.", "Wie lange?", "x" * 5_000]
@@ -97,20 +106,14 @@ def test_it_rests_when_it_is_not_needed_and_does_not_come_back_after_the_end(tmp
 
 
 @pytest.mark.slow
-def test_it_ends_with_the_process_it_works_for(tmp_path, minilm):
-    background = BackgroundHelper(tmp_path)
-    background.embed(minilm, ["one"])
-    process = background._process
-    process.stdin.close()  # as the kernel does when the owner is killed
-    eventually(lambda: not alive(process.pid))
-    background.close()
+def test_it_ends_with_the_process_it_works_for(own):
+    own._process.stdin.close()  # as the kernel does when the owner is killed
+    eventually(lambda: not alive(own._process.pid))
 
 
 @pytest.mark.slow
-def test_it_ends_quietly_in_its_work_when_nobody_is_left_to_read_its_answer(tmp_path, minilm, capfd):
-    background = BackgroundHelper(tmp_path)
-    background.embed(minilm, ["one"])
-    process = background._process
+def test_it_ends_quietly_in_its_work_when_nobody_is_left_to_read_its_answer(own, minilm, capfd):
+    process = own._process
     chunking = chunking_of(RetrievalSettings(chunking="windows"), minilm)
     rules = {each.name: getattr(chunking, each.name) for each in fields(chunking) if each.name != "embedding"}
     task = {"split": "a word " * 3_000_000, "syntax": Syntax.TEXT.value, "chunking": rules}  # which takes minutes
@@ -118,7 +121,6 @@ def test_it_ends_quietly_in_its_work_when_nobody_is_left_to_read_its_answer(tmp_
     process.stdout.close()  # as the kernel does when the owner is killed
     assert process.wait(timeout=PATIENCE_SECONDS) == 0
     assert "Error" not in capfd.readouterr().err
-    background.close()
 
 
 @pytest.mark.slow

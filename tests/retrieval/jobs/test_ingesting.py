@@ -15,7 +15,7 @@ from retrieval.jobs import ingesting
 from retrieval.jobs.ingesting import Outcome, StoppedError
 from retrieval.reading import DocumentReader, kind_named
 from retrieval.workers.worker_process import WorkerTimeoutError
-from schemas.access.callers import ANYBODY, Scope, current
+from schemas.access.callers import ANYBODY, Scope
 from schemas.access.owners import Asker
 from schemas.errors import (
     AuditUnwritableError,
@@ -126,21 +126,6 @@ def test_a_file_is_not_emptied_for_a_caller_who_may_not_write_any_more(parts):
     parts.upload(("a.md", LONG))
     assert [each.code for each in parts.run().files] == ["scope_missing"]
     assert listed(parts) == before
-
-
-def test_a_file_is_embedded_and_stored_for_the_caller_of_then(parts):
-    callers, seen = [], []
-
-    def caller_of():
-        callers.append(replace(ANYBODY, id=f"caller {len(callers)}"))
-        return callers[-1]
-
-    parts.caller_of = caller_of
-    parts.while_embedding(lambda: seen.append(current().id == callers[-1].id))
-    assert [each.status for each in parts.ingest(("long.md", LONG)).files] == ["done"]
-    assert seen == [True] * 4
-    # At the beginning, for the hundred texts as a whole, for each batch of them, and for the write.
-    assert len(callers) == 1 + 1 + 4 + 1
 
 
 def test_a_job_that_is_erased_as_a_file_begins_stores_nothing(parts):

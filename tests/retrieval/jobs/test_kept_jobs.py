@@ -37,11 +37,6 @@ def add(jobs, job_id, *names, owner="", size=10):
     jobs.create(job_id, WANTED, files, asker=Asker(owner))
 
 
-def told(job, number=0, **changes):
-    file = job.files[number]
-    return JobFile(**{name: getattr(file, name) for name in file.__slots__} | changes)
-
-
 def test_a_job_is_kept_as_it_was_given(open_jobs):
     add(open_jobs(), "one", "a.txt", "docs/ü.md")
     job = open_jobs().one("one", asker=Asker())
@@ -85,7 +80,7 @@ def test_the_next_file_of_each_job_is_due_unless_it_is_under_way_put_aside_or_be
     [file], begun = jobs.begin(again)[0].files, jobs.begin(again)[1]
     assert (file.number, file.status, file.tries, file.code, begun) == (0, "reading", 1, "c", 2)
     for number in (0, 1):
-        jobs.tell("first", told(jobs.one("first", asker=Asker()), number, status="done"))
+        jobs.tell("first", replace(jobs.one("first", asker=Asker()).files[number], status="done"))
     assert due() == [("second", 0)]
     assert jobs.one("first", asker=Asker()).status == "done", "its process was killed before it said so"
 
@@ -106,8 +101,8 @@ def test_what_is_told_of_a_file_is_kept(open_jobs):
     jobs = open_jobs()
     add(jobs, "one", "a.txt", "b.txt")
     job = take(jobs)
-    first = told(job, status="embedding", chunks=7, chunks_done=3, pages=2, document_id="d")
-    second = told(job, 1, status="failed", code="empty", message="contains no text", warnings=("w",) * 130)
+    first = replace(job.files[0], status="embedding", chunks=7, chunks_done=3, pages=2, document_id="d")
+    second = replace(job.files[1], status="failed", code="empty", message="contains no text", warnings=("w",) * 130)
     for each in (first, second):
         jobs.tell("one", each)
     assert open_jobs().one("one", asker=Asker()).files == (first, replace(second, warnings=("w",) * 101))
@@ -122,7 +117,7 @@ def test_a_job_is_done_when_any_file_is_stored(open_jobs, clock, statuses, outco
     add(jobs, "one", *(f"{number}.txt" for number, _ in enumerate(statuses)))
     job = take(jobs)
     for number, status in enumerate(statuses):
-        jobs.tell("one", told(job, number, status=status), lasting=True)
+        jobs.tell("one", replace(job.files[number], status=status), lasting=True)
     clock.now += 60
     jobs.finish("one")
     ended = jobs.one("one", asker=Asker())
@@ -144,8 +139,8 @@ def test_a_cancelled_job_does_not_run_stays_cancelled_and_its_files_are_no_longe
     assert jobs.waiting(["waits", "runs", "never"]) == set()
     add(jobs, "one", "a.txt", "b.txt", "c.txt")
     job = take(jobs)
-    jobs.tell("one", told(job, 0, status="done", chunks=3, chunks_done=3))
-    jobs.tell("one", told(job, 1, status="embedding", chunks=9, chunks_done=4))
+    jobs.tell("one", replace(job.files[0], status="done", chunks=3, chunks_done=3))
+    jobs.tell("one", replace(job.files[1], status="embedding", chunks=9, chunks_done=4))
     cancelled, was_waiting = open_jobs().cancel("one", asker=Asker())  # nobody works on it: its process was killed
     assert not was_waiting
     assert [(each.status, each.chunks_done) for each in cancelled.files] == [("done", 3), ("queued", 0), ("queued", 0)]
@@ -197,7 +192,7 @@ def test_only_so_much_may_wait(open_jobs):
         jobs.room(asker=Asker())
     assert caught.value.retry_after_seconds > 0
     job = take(jobs)
-    jobs.tell("one", told(job, status="done"))
+    jobs.tell("one", replace(job.files[0], status="done"))
     jobs.finish("one")
     assert jobs.room(asker=Asker()).bytes == 20, "what is done takes no room"
     there = open_jobs("there", Limits(jobs=1, spool_bytes=5))
