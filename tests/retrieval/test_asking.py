@@ -16,11 +16,6 @@ def pool():
         yield opened
 
 
-def test_values_come_in_the_order_they_are_waited_for(pool):
-    outcomes = [ask_within(PATIENCE_SECONDS, pool.submit, lambda number=number: number) for number in range(3)]
-    assert [outcome().get() for outcome in outcomes] == [0, 1, 2]
-
-
 def test_errors_are_outcomes_and_unexpected_ones_are_in_the_log_alone(pool):
     def fail(error):
         raise error

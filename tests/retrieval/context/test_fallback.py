@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from retrieval.context.fallback import BREAKER_OPEN, EMPTY, TEXT, VECTOR
+from retrieval.context.fallback import BREAKER_OPEN, EMPTY, VECTOR
 from schemas.settings import RetrievalSettings
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.support.model_server import Answer
@@ -98,18 +98,14 @@ def embeddings_fail(models):
     return failing
 
 
-@pytest.fixture
+@contextmanager
 def text_index_gone(data_dir):
-    @contextmanager
-    def gone():
-        with closing(sqlite3.connect(data_dir / "catalog.sqlite", isolation_level=None)) as catalog:
-            catalog.execute("ALTER TABLE word_segments RENAME TO kept_words")
-            try:
-                yield
-            finally:
-                catalog.execute("ALTER TABLE kept_words RENAME TO word_segments")
-
-    return gone
+    with closing(sqlite3.connect(data_dir / "catalog.sqlite", isolation_level=None)) as catalog:
+        catalog.execute("ALTER TABLE word_segments RENAME TO kept_words")
+        try:
+            yield
+        finally:
+            catalog.execute("ALTER TABLE kept_words RENAME TO word_segments")
 
 
 # The bytes of SQLite's write-ahead log index that hold the readers' locks; another process takes them all.
@@ -139,51 +135,23 @@ def levels(answers):
 
 
 @pytest.mark.usefixtures("closed")
-class TestChain:
-    def test_without_both_there_is_nothing_and_then_the_breaker_opens(
-        self, search, embeddings_fail, text_index_gone, app
-    ):
-        with embeddings_fail(), text_index_gone():
-            failed = [search() for _ in range(THRESHOLD)]
-            refused = search()
-        assert levels(failed) == [EMPTY] * THRESHOLD
-        assert [(each["results"], each["totalIndexed"], each["circuitBreakerOpen"]) for each in failed] == [
-            ([], 0, False)
-        ] * THRESHOLD
-        assert (refused["fallbackLevel"], refused["circuitBreakerOpen"], refused["fallback"]) == (
-            BREAKER_OPEN,
-            True,
-            True,
-        )
-        assert (refused["results"], refused["totalIndexed"]) == ([], 1)
-        health = app.test_client().post("/tools/rag_context_health").json
-        assert (health["healthy"], health["circuitBreakerOpen"]) == (False, True)
-        assert app.test_client().get("/health").json["circuitBreakerOpen"] is True
-
-    def test_a_success_between_failures_restarts_the_count_and_an_answer_by_words_does_not(
-        self, search, embeddings_fail, text_index_gone
-    ):
-        for _ in range(2):
-            with embeddings_fail(), text_index_gone():
-                assert levels(search() for _ in range(THRESHOLD - 1)) == [EMPTY] * (THRESHOLD - 1)
-            assert search()["fallbackLevel"] == VECTOR
-        with embeddings_fail():
-            with text_index_gone():
-                assert levels(search() for _ in range(THRESHOLD - 1)) == [EMPTY] * (THRESHOLD - 1)
-            assert search()["fallbackLevel"] == TEXT
-            with text_index_gone():
-                assert levels(search() for _ in range(2)) == [EMPTY, BREAKER_OPEN]
-
-    def test_after_its_time_one_tries_and_the_others_wait_until_a_try_goes_at_least_by_words(
-        self, search, embeddings_fail, text_index_gone, app
-    ):
-        with embeddings_fail():
-            with text_index_gone():
-                assert levels(search() for _ in range(THRESHOLD + 1)) == [EMPTY] * THRESHOLD + [BREAKER_OPEN]
-                let_breaker_try(app)
-                assert levels(search() for _ in range(2)) == [EMPTY, BREAKER_OPEN]
-            let_breaker_try(app)
-            assert levels(search() for _ in range(2)) == [TEXT] * 2
+def test_without_both_there_is_nothing_and_then_the_breaker_opens(search, embeddings_fail, data_dir, app):
+    with embeddings_fail(), text_index_gone(data_dir):
+        failed = [search() for _ in range(THRESHOLD)]
+        refused = search()
+    assert levels(failed) == [EMPTY] * THRESHOLD
+    assert [(each["results"], each["totalIndexed"], each["circuitBreakerOpen"]) for each in failed] == [
+        ([], 0, False)
+    ] * THRESHOLD
+    assert (refused["fallbackLevel"], refused["circuitBreakerOpen"], refused["fallback"]) == (
+        BREAKER_OPEN,
+        True,
+        True,
+    )
+    assert (refused["results"], refused["totalIndexed"]) == ([], 1)
+    health = app.test_client().post("/tools/rag_context_health").json
+    assert (health["healthy"], health["circuitBreakerOpen"]) == (False, True)
+    assert app.test_client().get("/health").json["circuitBreakerOpen"] is True
 
 
 @pytest.mark.usefixtures("closed")
