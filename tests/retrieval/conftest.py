@@ -24,6 +24,7 @@ from schemas.settings import RetrievalSettings
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.support.catalogues import one_database
 from tests.support.live import PATIENCE_SECONDS
+from tests.wrapper.clock import Clock
 from wrapper.catalog.catalog import Catalog
 
 
@@ -139,16 +140,7 @@ def catalog(catalogs):
     return catalogs()
 
 
-class Clock:
-    """Seconds since the epoch, which pass when a test says so."""
-
-    def __init__(self):
-        self.now = 1_790_000_000.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    """Seconds since the epoch, which pass when a test says so."""
+    return Clock(1_790_000_000.0)

@@ -6,10 +6,8 @@ they ask for it, which is often in other words.
 
 import os
 from collections import defaultdict
-from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import orjson
 import pytest
 
@@ -17,40 +15,25 @@ from retrieval.bench.query_set import read_query_set
 from retrieval.bench.running import mean, quality
 from retrieval.ingest.drafts import draft_of_record
 from retrieval.ingest.records import read_records
-from schemas.records import DocumentBatch
-from schemas.where import EVERYTHING
 from tests.support.catalogues import one_database
-from wrapper.catalog import writes
+from tests.wrapper.documents import add, create, search
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.held_documents import HeldDocuments
-from wrapper.catalog.names import collection_writes
-from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
-from wrapper.catalog.text_search import text_search
 
 SET = read_query_set(Path(__file__).parent / "set")
 LEAST_IN_FIRST_THREE = 0.9
 
 
-@contextmanager
-def corpus_of(catalog, ids, texts, metadatas):
-    """Give a read of the catalogue, and its one collection, which has these documents."""
+def corpus_of(catalog, *columns):
+    """Return the catalogue with one collection, of these ids, texts and metadata."""
     catalog.open()
-
-    def fill(transaction):
-        collection_writes.create_collection(transaction, "all", {}, "cosine")
-        vectors = np.ones((len(ids), 1), dtype="<f4")
-        writes.add_documents(transaction, "all", DocumentBatch(ids, texts, metadatas, vectors))
-
-    catalog.commit(fill)
-    with catalog.read() as transaction:
-        yield transaction, find_collection(transaction, "all")
-    catalog.close()
+    create(catalog, "all")
+    add(catalog, "all", *columns)
+    return catalog
 
 
-def found_in(corpus, query, *, limit):
-    matches, _ = text_search(*corpus, query.text, EVERYTHING, HeldDocuments(), limit=limit)
-    return [match.document.id for match in matches]
+def found_in(catalog, query, *, limit):
+    return [match.document.id for match in search(catalog, "all", query.text, limit=limit)[0]]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -58,8 +41,8 @@ def corpus(request):
     records = [orjson.loads(line) for line in SET.corpus.read_bytes().splitlines()]
     ids, texts = ([record[name] for record in records] for name in ("_id", "text"))
     titles = [{"title": record["title"]} for record in records]
-    with one_database(request) as open_one, corpus_of(Catalog(open_one()), ids, texts, titles) as corpus:
-        yield corpus
+    with one_database(request) as open_one:
+        yield corpus_of(Catalog(open_one()), ids, texts, titles)
 
 
 def test_what_is_asked_for_is_among_the_first_three(corpus):
@@ -82,6 +65,6 @@ def test_titles_and_stop_words_keep_what_a_text_search_finds(tmp_path):
     with queries.corpus.open("rb") as lines:
         drafts = [draft for each in read_records(lines) if (draft := draft_of_record(each, "", "", model="none"))]
     columns = ([getattr(draft, name) for draft in drafts] for name in ("id", "text", "metadata"))
-    with corpus_of(Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite")), *columns) as corpus:
-        found = [quality(found_in(corpus, query, limit=10), query.judgements) for query in queries.queries]
+    corpus = corpus_of(Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite")), *columns)
+    found = [quality(found_in(corpus, query, limit=10), query.judgements) for query in queries.queries]
     assert mean(found).ndcg_at_10 >= 0.52
