@@ -83,19 +83,12 @@ def closed(app, search):
     eventually(is_closed)
 
 
-@pytest.fixture
+@contextmanager
 def embeddings_fail(models):
-    usual = models.routes["/v1/embeddings"]
-
-    @contextmanager
-    def failing():
-        models.routes["/v1/embeddings"] = lambda body: Answer(401, b"{}", {"Content-Type": "application/json"})
-        try:
-            yield
-        finally:
-            models.routes["/v1/embeddings"] = usual
-
-    return failing
+    with pytest.MonkeyPatch.context() as patch:
+        refusal = Answer(401, b"{}", {"Content-Type": "application/json"})
+        patch.setitem(models.routes, "/v1/embeddings", lambda body: refusal)
+        yield
 
 
 @contextmanager
@@ -135,8 +128,8 @@ def levels(answers):
 
 
 @pytest.mark.usefixtures("closed")
-def test_without_both_there_is_nothing_and_then_the_breaker_opens(search, embeddings_fail, data_dir, app):
-    with embeddings_fail(), text_index_gone(data_dir):
+def test_without_both_there_is_nothing_and_then_the_breaker_opens(search, models, data_dir, app):
+    with embeddings_fail(models), text_index_gone(data_dir):
         failed = [search() for _ in range(THRESHOLD)]
         refused = search()
     assert levels(failed) == [EMPTY] * THRESHOLD
@@ -192,9 +185,9 @@ def its_catalogue(without_text):
         yield catalog
 
 
-def test_turned_off_the_search_by_words_has_failed(ask, embeddings_fail):
+def test_turned_off_the_search_by_words_has_failed(ask, models):
     eventually(lambda: ask("Is the breaker closed?")["fallbackLevel"] == VECTOR)
-    with embeddings_fail():
+    with embeddings_fail(models):
         found = levels(ask(f"backups {number}") for number in range(THRESHOLD + 1))
     assert (found[0], found[-1], set(found)) == (EMPTY, BREAKER_OPEN, {EMPTY, BREAKER_OPEN})
 
