@@ -1,20 +1,20 @@
 """The choice of collections for a question; the embeddings are those of `letters-1`."""
 
-import numpy as np
 import pytest
 
 from retrieval.search.corpus import CollectionChoice
 from schemas.contracts.search import CollectionsReceipt
 from schemas.errors import CollectionNotFoundError
-from schemas.records import DocumentBatch
+from tests.retrieval.letter_embedding import LetterEmbedding
 
-OWN, DOCS, OTHER, STRANGE, UNSAID, EMPTY, WIDE, NOTES = (
-    f"choice-{name}" for name in ("own", "docs", "docs-2", "strange", "unsaid", "empty", "wide", "notes")
+OWN, DOCS, OTHER, STRANGE, UNSAID, EMPTY, NOTES = (
+    f"choice-{name}" for name in ("own", "docs", "docs-2", "strange", "unsaid", "empty", "notes")
 )
+WIDE = "wide-choice"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def library(app, shelve):
+def library(shelve):
     shelve(OWN, {"a": "zebra"})
     shelve(DOCS, {"a": "zebra"}, embedding_model="letters-1")
     shelve(OTHER, {"a": "zebra"}, embedding_model="letters-1", embedding_provider="elsewhere")
@@ -78,17 +78,12 @@ def test_a_limited_number_is_asked_the_newest_first_and_named_and_the_others_cou
 
 
 def test_vectors_of_another_dimension_are_left_out_and_words_searched_while_nothing_embeds(
-    app, shelve, choose, connections, corpus, monkeypatch
+    shelve, choose, connections, corpus, monkeypatch
 ):
-    store = app.extensions["rag.service"].store
     letters = connections.open("default", "embedding")
     letters.embed(["known from now on"])
-    store.create_collection(WIDE, {"embedding_model": "letters-1"}, "cosine")
-    try:
-        store.add_documents(WIDE, DocumentBatch(["a"], ["zebra"], [{}], np.ones((1, 3), dtype="<f4")))
-        reason = choose("choice-wide*").left_out[WIDE]
-    finally:
-        store.delete_collection(WIDE)
+    shelve(WIDE, {"a": "zebra"}, letters=LetterEmbedding(dimension=3), embedding_model="letters-1")
+    reason = choose("wide-*").left_out[WIDE]
     assert reason == f"its embeddings have 3 dimensions, those of questions {letters.dimension}"
     monkeypatch.setattr(CollectionChoice, "_embedding", lambda self, connection: None)
     choice = CollectionChoice(corpus, connections, own=(OWN,))
