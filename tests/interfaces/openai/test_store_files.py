@@ -3,7 +3,6 @@
 import io
 import json
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -244,28 +243,3 @@ def test_what_is_not_there_is_not_attached(client, store):
         answer = client.post(f"{store}/{path}", json=body)
         assert (answer.status_code, answer.json["error"]["param"]) == (404, None), answer.text
     assert client.get(store).json["file_counts"]["total"] == 0
-
-
-def test_clients_at_once_leave_a_state_that_is_true(app, client, keep, store):
-    ids = [keep(f"{number}.md", f"Number {number}") for number in range(4)]
-
-    def work(number):
-        own, file = app.test_client(), ids[number % 4]
-        answers = [own.post(f"{store}/files", json={"file_id": file, "attributes": {"by": number}})]
-        answers.append(own.get(f"{store}/files"))
-        answers.append(own.delete(f"{store}/files/{file}"))
-        if number < 4:
-            answers.append(own.post(f"{store}/files", json={"file_id": file, "attributes": {"by": number}}))
-        return [answer.status_code for answer in answers]
-
-    with ThreadPoolExecutor(8) as pool:
-        for statuses in pool.map(work, range(8)):
-            assert set(statuses) <= {200, 404}
-    eventually(lambda: client.get(store).json["file_counts"]["in_progress"] == 0)
-    listed = client.get(f"{store}/files").json["data"]
-    assert len({each["id"] for each in listed}) == len(listed) == client.get(store).json["file_counts"]["total"]
-    for each in listed:
-        assert each["status"] == "completed"
-        assert found(client, store, "Number", "by", each["attributes"]["by"]) == [each["id"]]
-    jobs = "/api/jobs?limit=100"
-    eventually(lambda: not {"queued", "running"} & {each["status"] for each in client.get(jobs).json["jobs"]})
