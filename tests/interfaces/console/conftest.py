@@ -62,6 +62,30 @@ class Visitor:
     def sign_in(self, key):
         return self.post("/sign-in", key=key)
 
+    def copied(self):
+        """Return somebody who has got hold of the cookies."""
+        other = Visitor(self.client.application)
+        for each in self.client._cookies.values():
+            other.client.set_cookie(each.key, each.value)
+        return other
+
+
+def store_documents(app, name, documents):
+    """Make a collection of these documents."""
+    client = app.test_client()
+    assert client.post("/collections", json={"name": name}, headers=ADMIN).status_code == 201
+    stored = client.post(f"/collections/{name}/documents", json={"documents": documents}, headers=ADMIN)
+    assert stored.status_code in (201, 202), stored.json
+
+
+def store_files(app, name, **texts):
+    """Store Markdown files, by their names without the ending, in a collection that is made for them."""
+    about = {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"}
+    rules = [{"filename": f"{each}.md", "content": text, "metadata": about} for each, text in texts.items()]
+    sent = {"documents": rules, "collection": name}
+    stored = app.test_client().post("/api/rag/documents:batch", json=sent, headers=ADMIN)
+    assert stored.status_code == 200, stored.json
+
 
 @pytest.fixture(scope="package")
 def models():

@@ -7,23 +7,20 @@ import re
 import pytest
 
 from interfaces.console.pages.collection import DRAWN, drawn
-from tests.interfaces.console.conftest import ADMIN, Reader
+from tests.interfaces.console.conftest import ADMIN, Reader, store_documents
 from tests.support.live import eventually
 
 HEADING = "The latest changes"
 
 
+def documents_of(metadatas):
+    return [{"id": f"d{n}", "text": "text", "metadata": each, "embedding": [1]} for n, each in enumerate(metadatas)]
+
+
 @pytest.fixture
-def store(client):
+def store(app):
     """`store(name, metadatas)` makes a collection of documents with these metadata."""
-
-    def store(name, metadatas):
-        assert client.post("/collections", json={"name": name}).status_code == 201
-        rows = [{"id": f"d{n}", "text": "text", "metadata": each, "embedding": [1]} for n, each in enumerate(metadatas)]
-        stored = client.post(f"/collections/{name}/documents", json={"documents": rows})
-        assert stored.status_code in (201, 202), stored.json
-
-    return store
+    return lambda name, metadatas: store_documents(app, name, documents_of(metadatas))
 
 
 @pytest.fixture
@@ -79,12 +76,6 @@ def test_of_a_long_value_the_beginning_is_shown_and_each_link_can_be_followed_wh
         answer = admin.client.get(link)
         assert answer.status_code == 200
         assert "2 documents that match" in Reader(answer.text).text
-    values = {"short": "a/" * 1_500, "slashes": "a/" * 5_500, "quotes": "'" * 11_000, "words": "a b" * 3_500}
-    counted("growing", [{"kind": value} for value in values.values() for _ in range(2)])
-    links = [each["href"] for each in admin.read("/collections/growing").all("a") if "only=" in each.get("href", "")]
-    assert len(links) == 2
-    for link in links:
-        assert "2 documents that match" in Reader(admin.client.get(link).text).text
 
 
 def test_values_beside_passages_are_left_out_where_the_reasons_are_shown(admin, client):
@@ -175,26 +166,19 @@ def test_a_time_that_is_out_of_all_years_in_utc_is_shown_as_it_is(admin, store, 
 
 @pytest.fixture(scope="module")
 def name(app):
-    client, name = app.test_client(), "mapped"
-    assert client.post("/collections", json={"name": name}, headers=ADMIN).status_code == 201
     kinds = [{"kind": "pdf" if n % 3 else "<md>", "page": n, "tags": ["x", "y"] if n % 2 else []} for n in range(12)]
     documents = [
         {"id": f"d{n}", "text": f"text {n}", "metadata": metadata, "embedding": [n % 5, n % 7, 1]}
         for n, metadata in enumerate(kinds)
     ]
-    stored = client.post(f"/collections/{name}/documents", json={"documents": documents}, headers=ADMIN)
-    assert stored.status_code in (201, 202)
-    return name
+    store_documents(app, "mapped", documents)
+    return "mapped"
 
 
 @pytest.fixture
 def shown(admin, name):
     """`shown(**query)`: the page of the map."""
-
-    def show(**query):
-        return admin.read(f"/collections/{name}/map", **query)
-
-    return show
+    return lambda **query: admin.read(f"/collections/{name}/map", **query)
 
 
 def legend(page):

@@ -7,7 +7,7 @@ import pytest
 
 from interfaces.console.wire import WireRequest, snippets_of
 from interfaces.passages.words import excerpt_around, words_of
-from tests.interfaces.console.conftest import ADMIN, ADMIN_KEY, Visitor
+from tests.interfaces.console.conftest import ADMIN_KEY, store_documents
 
 DEEP = "[" * 300 + "]" * 300
 DEEP_FILTER = '{"a": ' * 300 + "1" + "}" * 300
@@ -16,15 +16,11 @@ WIDE_AND_DEEP = json.dumps({"$and": [{"a": json.loads("[" * 100 + "]" * 100)}]})
 
 @pytest.fixture(scope="module")
 def stored(app):
-    client = app.test_client()
-    assert client.post("/collections", json={"name": "odd"}, headers=ADMIN).status_code == 201
     documents = [
         {"id": "a", "text": "A text", "metadata": {"": 1, "a,b": 2, "kind": 'k"1'}, "embedding": [1.0, 0.0]},
         {"id": "long", "text": "x" * 200_000, "metadata": {"kind": "long"}, "embedding": [0.0, 1.0]},
     ]
-    sent = {"documents": documents}
-    assert client.post("/collections/odd/documents", json=sent, headers=ADMIN).status_code in (201, 202)
-    return "odd"
+    store_documents(app, "odd", documents)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +118,9 @@ def test_strangers_send_small_forms_of_few_fields(anybody, admin):
 FORM = "application/x-www-form-urlencoded"
 
 
-def test_signing_in_again_ends_the_session_before(app, new_key):
-    visitor = Visitor(app)
-    visitor.sign_in(ADMIN_KEY)
-    before = Visitor(app)
-    for each in visitor.client._cookies.values():
-        before.client.set_cookie(each.key, each.value)
-    assert visitor.post("/sign-in", key=new_key()["key"]).status_code == 303
+def test_signing_in_again_ends_the_session_before(admin, new_key):
+    before = admin.copied()
+    assert admin.post("/sign-in", key=new_key()["key"]).status_code == 303
     assert before.get("/ask").status_code == 303
 
 

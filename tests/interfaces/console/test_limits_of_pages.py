@@ -3,21 +3,12 @@ whose reader has left asks for nothing more; one whose key ends while it is made
 
 import re
 import socket
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from schemas.access.api_keys import Grant
-from schemas.access.callers import Scope
-from schemas.settings import AccessSettings
-from tests.interfaces.console.conftest import ADMIN, Reader
-from tests.support.live import PATIENCE_SECONDS, eventually
-from wrapper.access.authentication import Authentication
-from wrapper.access.stored_keys import StoredKeys
+from schemas.errors import UnauthorizedError
+from tests.interfaces.console.conftest import Reader, store_documents, store_files
 from wrapper.web.callers import PART_BYTES
-from wrapper.web.lanes import Lane
 from wrapper.web.slow_clients import Patience, PatientSocket
 
 SLOW = 0.001
@@ -26,11 +17,7 @@ SLOW = 0.001
 
 @pytest.fixture(scope="module", autouse=True)
 def _stored(app):
-    about = {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"}
-    rule = {"filename": "door.md", "content": "The door opens at nine.", "metadata": about}
-    sent = {"documents": [rule], "collection": "counted"}
-    stored = app.test_client().post("/api/rag/documents:batch", json=sent, headers=ADMIN)
-    assert stored.status_code in (200, 201, 202), stored.json
+    store_files(app, "counted", door="The door opens at nine.")
 
 
 @pytest.fixture
@@ -112,24 +99,6 @@ def reader():
         yield browser, {"gunicorn.socket": connection}
 
 
-def test_a_page_that_waits_for_its_turn_gives_it_up_when_its_reader_leaves(app, admin, client, reader):
-    browser, connection = reader
-    assert client.post("/collections", json={"name": "left"}).status_code == 201
-    lanes = app.extensions["rag.lanes"]
-
-    def waiting():
-        return {name: waits for name, _, waits in lanes.held()}["computing"]
-
-    with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
-        for _ in range(app.extensions["rag.service"].settings.threads):
-            stack.callback(lanes.enter(Lane.COMPUTING, lambda: False))
-        page = pool.submit(admin.client.get, "/console/collections/left/map", environ_overrides=connection)
-        eventually(waiting)
-        browser.close()
-        assert page.result(timeout=PATIENCE_SECONDS).status_code == 499
-        assert waiting() == 0
-
-
 def test_a_page_whose_reader_has_left_asks_for_nothing(app, admin, reader):
     browser, connection = reader
     browser.close()
@@ -137,40 +106,23 @@ def test_a_page_whose_reader_has_left_asks_for_nothing(app, admin, reader):
     assert (answer.status_code, answer.data) == (499, b"")
 
 
-class Looks:
-    """A clock that stands still, and says an hour more after it was looked at `left` times."""
+def test_a_key_that_ends_while_its_page_is_made_leads_to_the_sign_in(app, signed_in, monkeypatch):
+    """The page is made of an answer in several parts; its key ends before each of them."""
+    store_documents(app, "long", [{"id": "long", "text": "word " * (PART_BYTES // 2), "embedding": [1.0, 0.0]}])
+    reader, access = signed_in(), app.extensions["rag.access"]
+    still, left, answers = access.still, [], []
 
-    def __init__(self):
-        self.left = 10**6
+    def ending(*given, **options):
+        if not left:
+            raise UnauthorizedError("The key has ended", code="key_expired")
+        left.pop()
+        return still(*given, **options)
 
-    def __call__(self):
-        self.left -= 1
-        return datetime.now(UTC) + timedelta(hours=int(self.left < 0))
-
-
-@pytest.fixture
-def looks(app, client, monkeypatch):
-    """The clock by which keys end, of a service with a collection whose page is made of an answer in several parts."""
-    assert client.post("/collections", json={"name": "long"}).status_code == 201
-    document = {"id": "long", "text": "word " * (PART_BYTES // 2), "embedding": [1.0, 0.0]}
-    assert client.post("/collections/long/documents", json={"documents": [document]}).status_code == 202
-    looks = Looks()
-    stored = StoredKeys(app.extensions["rag.service"].catalog)
-    access = Authentication(AccessSettings(access="keys"), "127.0.0.1", stored, looks)
-    monkeypatch.setitem(app.extensions, "rag.access", access)
-    return looks
-
-
-def test_a_key_that_ends_while_its_page_is_made_leads_to_the_sign_in(app, looks, anybody):
-    access = app.extensions["rag.access"]
-    _, text = access.stored.create(
-        "reader", Grant(frozenset({Scope.READ})), expires_at=datetime.now(UTC) + timedelta(minutes=30)
-    )
-    assert anybody.sign_in(text).status_code == 303
-    answers = []
+    monkeypatch.setattr(access, "still", ending)
     while not answers or answers[-1].status_code != 200:
-        looks.left = len(answers)
-        answers.append(anybody.get("/collections/long"))
+        left = [None] * len(answers)
+        answers.append(reader.get("/collections/long"))
         assert len(answers) < 200
+    assert len(answers) > 2
     assert {each.status_code for each in answers[:-1]} == {303}
     assert {each.location for each in answers[:-1]} == {"/console/sign-in?next=/collections/long&ended=key_expired"}

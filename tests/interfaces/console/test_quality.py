@@ -8,7 +8,7 @@ import pytest
 from interfaces.console.pages.quality import compared, runs_of
 from retrieval.bench.query_set import read_query_set
 from schemas.contracts.judgements import MAX_GIVEN_CHARACTERS
-from tests.interfaces.console.conftest import ADMIN
+from tests.interfaces.console.conftest import ADMIN, store_files
 from tests.support.live import eventually
 
 TEXTS = {
@@ -24,11 +24,8 @@ ONE, OF_ONE = '{"_id": "1", "text": "x"}\n', "1\ta\t1\n"
 @pytest.fixture(scope="module")
 def documents(app):
     """The ids of three documents of the collection `judged`, by name."""
-    client, about = app.test_client(), {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"}
-    rules = [{"filename": f"{name}.md", "content": text, "metadata": about} for name, text in TEXTS.items()]
-    sent = {"documents": rules, "collection": "judged"}
-    assert client.post("/api/rag/documents:batch", json=sent, headers=ADMIN).status_code in (200, 201, 202)
-    found = client.post("/collections/judged/documents/search", json={}, headers=ADMIN).json["documents"]
+    store_files(app, "judged", **TEXTS)
+    found = app.test_client().post("/collections/judged/documents/search", json={}, headers=ADMIN).json["documents"]
     ids = {each["text"].strip(): each["metadata"].get("document_id", each["id"]) for each in found}
     return {name: next(ids[each] for each in ids if text in each) for name, text in TEXTS.items()}
 
