@@ -1,6 +1,5 @@
 """What holds for every page, in light and dark, on a desktop and on a phone."""
 
-import os
 from pathlib import Path
 
 import axe_playwright_python
@@ -12,8 +11,6 @@ from tests.interfaces.console.browser.tabs import DESKTOP, PHONE, tab_at
 from tests.interfaces.console.conftest import ADMIN, ADMIN_KEY
 from tests.support.live import PATIENCE_SECONDS
 
-SCREENSHOTS = os.environ.get("RAG_SCREENSHOTS")
-"""The folder that pictures of all pages are put into, if any."""
 DRESSINGS = {"dark-phone": ("dark", PHONE), "light-desktop": ("light", DESKTOP)}
 PAGES = {
     "ask": "/ask",
@@ -81,8 +78,6 @@ def check(tab, name):
     page = tab.page
     for dressing in sorted(DRESSINGS, reverse=len(name) % 2 == 0):
         dress(page, dressing)
-        if SCREENSHOTS:
-            page.screenshot(path=Path(SCREENSHOTS) / f"{name}-{dressing}.png", full_page=True)
         assert overflow_of(page) <= 0, dressing
     assert faults_of(page) == [], dressing
     assert page.locator("h1").count() == 1
