@@ -1,9 +1,7 @@
 """Streams that are cut, and collections that change during an export."""
 
-import hashlib
 from contextlib import contextmanager
 
-import orjson
 import pytest
 
 from interfaces.commands.work.collection_files import (
@@ -119,46 +117,27 @@ class Importing:
         yield 0, iter(())
 
 
-@pytest.fixture
-def exported(tmp_path):
-    """`exported(model)`: the folder of an export of 300 documents with vectors of that model."""
-
-    def export(model):
-        content = b"".join(orjson.dumps({"id": f"d{n}", "embedding": "AACAPwAAAAA="}) + b"\n" for n in range(300))
-        told = {"name": "docs", "file": "docs.ndjson", "count": 300, "bytes": len(content)}
-        described = {"sha256": hashlib.sha256(content).hexdigest(), "metric": "cosine", "dimension": 2}
-        metadata = {"hnsw:M": 8} | ({} if model is None else {"embedding_model": model})
-        named = {"metadata": metadata, "embedding_model": model if isinstance(model, str) else None}
-        manifest = {"format": "rag-wrapper export", "version": 1, "collections": [{**told, **described, **named}]}
-        (tmp_path / "docs.ndjson").write_bytes(content)
-        (tmp_path / MANIFEST).write_bytes(orjson.dumps(manifest))
-        return tmp_path
-
-    return export
+OF_ANY_SHAPE = {"any": "shape"}
+"""What a collection may have for the name of its model, which is none."""
 
 
-@pytest.mark.parametrize("model", ["older", None])
-def test_vectors_of_another_model_are_not_imported(exported, model):
-    store = Importing("newer")
-    with pytest.raises(EmbeddingModelDiffersError, match="was embedded with 'newer'"):
+@pytest.mark.parametrize(
+    ("recorded", "switches_after", "model", "said", "stored"),
+    [
+        *(("newer", None, model, "was embedded with 'newer'", []) for model in ("older", None)),
+        *((recorded, 1, "older", "not with 'older'", ["older"]) for recorded in ("older", None)),
+        (None, 1, None, "nothing says that these vectors were", [""]),
+    ],
+)
+def test_vectors_of_another_model_are_not_imported(exported, recorded, switches_after, model, said, stored):
+    store = Importing(recorded, switches_after)
+    with pytest.raises(EmbeddingModelDiffersError, match=said):
         import_collections(store, exported(model))
-    assert store.stored == []
+    assert store.stored == stored
 
 
-@pytest.mark.parametrize("recorded", ["older", None])
-def test_an_import_ends_where_the_collection_gets_another_model(exported, recorded):
-    store = Importing(recorded, switches_after=1)
-    with pytest.raises(EmbeddingModelDiffersError, match="not with 'older'"):
-        import_collections(store, exported("older"))
-    assert store.stored == ["older"]
-
-
-def test_vectors_of_a_model_without_a_name_are_imported_where_they_came_from_and_nowhere_else(exported):
-    store = Importing(None, switches_after=1)
-    with pytest.raises(EmbeddingModelDiffersError, match="nothing says that these vectors were"):
-        import_collections(store, exported(None))
-    assert store.stored == [""]
-    store = Importing({"any": "shape"})
-    [outcome] = import_collections(store, exported({"any": "shape"}))
+def test_vectors_of_a_model_without_a_name_are_imported_where_they_came_from(exported):
+    store = Importing(OF_ANY_SHAPE)
+    [outcome] = import_collections(store, exported(OF_ANY_SHAPE))
     assert store.stored == ["", ""]
     assert "metadata" not in " ".join(outcome.differences)

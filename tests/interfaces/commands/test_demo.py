@@ -7,20 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.demo import copy_documentation
 from interfaces.commands import scratch_service as scratch
 from schemas.errors import UnavailableError
 from tests.support.live import PATIENCE_SECONDS
-
-
-def test_only_documentation_is_copied(tmp_path):
-    (tmp_path / "project" / "docs").mkdir(parents=True)
-    for name in ("README.md", "secret.md", "docs/api.md"):
-        (tmp_path / "project" / name).write_text("# Title")
-    copy_documentation(tmp_path / "project", tmp_path / "copy")
-    names = {str(each.relative_to(tmp_path / "copy")) for each in (tmp_path / "copy").rglob("*.*")}
-    assert names == {"README.md", "docs/api.md"}
-
 
 SERVE = """
 import json, os, signal, subprocess, sys, http.server

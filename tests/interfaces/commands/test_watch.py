@@ -20,32 +20,10 @@ from tests.support.commands import RUN_MAIN
 from tests.support.live import PATIENCE_SECONDS, eventually, free_port
 
 
-@pytest.fixture(scope="module")
-def url(app):
-    with served(app) as url:
-        yield url
-
-
 @pytest.fixture
-def root(tmp_path):
-    """A folder with a name that no other test uses."""
-    root = tmp_path / f"notes {uuid.uuid4().hex[:8]}"
-    root.mkdir()
-    return root
-
-
-@pytest.fixture
-def run(url, collection, client):
+def run(run):
     """`run(folder, …)`: (exit code, output, lines on stderr) of one round."""
-
-    def run(*arguments):
-        line = ["watch", *map(str, arguments), "--once", "--collection", collection, "--url", url]
-        result = CliRunner().invoke(main, line)
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        return result.exit_code, result.stdout, result.stderr.splitlines()
-
-    yield run
-    client.delete(f"/collections/{collection}")
+    return lambda *arguments: run("watch", *arguments, "--once")
 
 
 @pytest.fixture

@@ -55,14 +55,7 @@ def test_the_status_says_how_all_parts_are(run, app):
     assert report["jobs"] is not None
 
 
-@pytest.mark.parametrize("command", ["collections", "documents", "status"])
-def test_what_cannot_be_reached_is_one_sentence(command):
-    result = CliRunner().invoke(main, [command, "--url", "http://127.0.0.1:1"])
-    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert result.stderr.startswith("Error: ")
-
-
-@pytest.mark.parametrize("command", ["collections", "load", "watch", "delete", "check"])
+@pytest.mark.parametrize("command", ["collections", "documents", "status", "load", "watch", "delete", "check"])
 def test_without_a_service_the_sentence_says_how_to_start_one(command, tmp_path):
     (tmp_path / "a.md").write_text("a")
     named = {"load": [tmp_path], "watch": [tmp_path, "--once"], "delete": ["a.md"], "check": ["docs"]}.get(command, [])
