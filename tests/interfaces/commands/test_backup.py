@@ -152,7 +152,6 @@ def test_what_a_forged_file_says_does_nothing_to_the_terminal(backed_up, tmp_pat
         (["backup", "{tmp}/x", "--data-dir", "{tmp}/nowhere"], {}, "no catalogue"),
         (["backup", "/proc/self/x/one.ragbackup"], {}, "FILE: the backup could not be written"),
         (["backup", "{data}"], {}, "DIR: the data directory is the service's own"),
-        (["backup", "{data}/originals"], {}, "DIR: the folder originals of the data directory is the service's own"),
         (["backup", "{data}/replaced-1/one.ragbackup"], {}, "FILE: the folder replaced-1"),
         (["restore", "{file}", "--data-dir", "/proc/self/x"], {}, "RAG_DATA_DIR"),
         (["restore", "{data}/catalog.sqlite", "--data-dir", "{tmp}/other"], {}, "no backup of rag-wrapper"),

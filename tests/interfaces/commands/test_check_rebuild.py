@@ -42,17 +42,6 @@ def test_a_sound_index_is_looked_at_and_its_recall_measured(run_live, live, sess
     assert session.get(f"{live.url}/health").json()["indexes"]["lowest_recall_at_10"]["recall"] <= 1
 
 
-def test_an_index_is_rebuilt_when_asked(run_live, live, session, name):
-    before = _index(live, session, name)["rebuilds"]
-    rebuilt = run_live("rebuild", name, "--records", "full")
-    assert (rebuilt.returncode, rebuilt.stderr) == (0, "")
-    assert rebuilt.stdout == f"{name}: rebuilt, {DOCUMENTS} documents\n"
-    after = _index(live, session, name)
-    assert (after["rebuilds"], after["rebuild"], after["state"]) == (before + 1, None, "ready")
-    assert after["records"] == "full"
-    eventually(lambda: _index(live, session, name)["recall_at_10"] is not None)
-
-
 def test_progress_and_reason_of_a_rebuild_are_told(live, session, name):
     asked = session.post(f"{live.url}/collections/{name}/index/rebuild")
     assert asked.status_code == 202

@@ -155,9 +155,11 @@ def test_indexes_of_all_databases_are_checked_and_rebuilt(run_live, session, ten
     assert (checked.returncode, checked.stderr) == (0, "")
     assert f"{full}: {len(OF_A_DATABASE)} documents" in checked.stdout
     assert f"{full}: {len(OF_A_DATABASE)} documents" in run_live("check").stdout
-    rebuilt = run_live("rebuild", full)
-    assert (rebuilt.returncode, rebuilt.stdout) == (0, f"{full}: rebuilt, {len(OF_A_DATABASE)} documents\n")
-    assert session.get(f"{url}/index{where}").json()["rebuilds"] == 1
+    rebuilt = run_live("rebuild", full, "--records", "full")
+    assert (rebuilt.returncode, rebuilt.stderr) == (0, "")
+    assert rebuilt.stdout == f"{full}: rebuilt, {len(OF_A_DATABASE)} documents\n"
+    index = session.get(f"{url}/index{where}").json()
+    assert (index["rebuilds"], index["rebuild"], index["state"], index["records"]) == (1, None, "ready", "full")
 
 
 def test_collections_of_a_database_are_listed(run_live, tenant, place):

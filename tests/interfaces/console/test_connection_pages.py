@@ -29,25 +29,12 @@ def made(client, name):
     return make
 
 
-def hostile_chroma():
-    """Run what speaks like a Chroma server, and has markup in everything that it says."""
-    collection = {
-        "id": "5d1b2b52-3f0c-4b57-8d5f-6b1f2f3f0d11",
-        "name": MARKUP,
-        "metadata": {MARKUP: MARKUP},
-        "dimension": 3,
-        "configuration_json": {"hnsw": {"space": "cosine"}},
-    }
-    database = "/api/v2/tenants/default_tenant/databases/default_database"
-    answers = {
-        "/api/v2/version": MARKUP,
-        database: {"name": MARKUP},
-        f"{database}/collections_count": 1,
-        f"{database}/collections": [collection],
-        f"{database}/collections/{collection['id']}/count": 7,
-    }
+def hostile_service():
+    """Run what speaks like this service, and has markup in everything that it says."""
+    listed = {"collections": [{"name": MARKUP, "count": 7, "metadata": {MARKUP: MARKUP}}]}
     said = {"error": MARKUP, "message": MARKUP}
-    return answering(answers, otherwise=said, status="500 Internal Server Error")
+    routes = {"/health": {"status": "healthy", "version": MARKUP}, "/collections": listed}
+    return answering(routes, otherwise=said, status="500 Internal Server Error")
 
 
 def inputs(page):
@@ -113,15 +100,10 @@ def test_faults_stand_at_their_fields_and_what_was_typed_stays_except_secrets(ad
     assert SECRET not in answer.text
 
 
-def test_a_connection_may_be_called_new_and_a_name_that_is_taken_is_said(admin, made, client):
+def test_a_name_that_is_taken_is_said(admin, made):
     taken, url = made("rag", "chromadb", {"url": "http://127.0.0.1:9"}), {"config.url": "http://127.0.0.1:9"}
     answer = admin.post("/new-connection/rag/chromadb", do="save", id=taken, **url)
     assert (answer.status_code, "There is a connection" in Reader(answer.text).text) == (409, True)
-    body = {"id": "new", "type": "llm", "provider": "ollama", "config": {"model": "m"}, "display_name": "The newest"}
-    assert client.post("/api/connections", json=body).status_code == 201
-    said = admin.read("/connections/new").text, admin.read("/new-connection").text
-    assert client.delete("/api/connections/new").status_code == 200
-    assert ("The newest" in said[0], "New connection" in said[1]) == (True, True)
 
 
 def test_a_secret_is_stored_kept_and_removed_without_being_shown(admin, client, name):
@@ -213,14 +195,14 @@ def test_a_connection_is_deleted_after_what_depends_on_it_was_shown(admin, clien
 
 @pytest.mark.slow
 def test_what_a_hostile_service_says_stays_text(admin, made):
-    with hostile_chroma() as server:
+    with hostile_service() as server:
         url = server.url
-        name = made("rag", "chromadb", {"url": url}, display_name=MARKUP)
+        name = made("rag", "chromadb-wrapper", {"url": url}, display_name=MARKUP)
         for path in ("/connections", f"/connections/{name}", f"/connections/{name}/delete"):
             answer = admin.get(path)
             check_harmless(Reader(answer.text), answer.text)
             assert MARKUP in Reader(answer.text).text, path
-        answer = admin.post(f"/connections/{name}", do="test", **{"config.url": url, "config.tenant": MARKUP})
+        answer = admin.post(f"/connections/{name}", do="test", **{"config.url": f"{url}/nowhere"})
         check_harmless(Reader(answer.text), answer.text)
         answer = admin.post(f"/connections/{name}", do="test", **{"config.url": url})
         assert MARKUP in Reader(answer.text).text
