@@ -1,5 +1,7 @@
 """`/v1/vector_stores` and their `/search` as OpenAI's clients ask them, without those clients."""
 
+import time
+
 import pytest
 
 from retrieval.kept_files.store_facts import VectorStoreFacts
@@ -97,61 +99,39 @@ def test_what_is_deleted_is_gone_by_every_interface_and_none_is_made_of_a_file_t
     assert client.get("/v1/vector_stores").json == before
 
 
-@pytest.fixture
-def facts(app):
-    """`facts.now` stands until it is changed; `facts.known` are the facts at that time."""
-
-    class Facts:
-        now = 1_000_000.0
-
-        def __init__(self):
-            self.known = VectorStoreFacts(app.extensions["rag.service"].catalog, clock=lambda: self.now)
-
-    return Facts()
-
-
-def one(facts):
-    return facts.known.of_collections(["c"]).get("c")
-
-
-def test_a_store_expires_so_long_after_its_last_activity(facts):
-    made = facts.known.keep("c", {"expires_days": 1}, is_new=True)
-    facts.now += 86_000
-    assert not facts.known.has_expired(made)
-    facts.known.note_active("c", "vs_c")
-    facts.now += 86_000
-    assert not facts.known.has_expired(one(facts))
-    facts.now += 400
-    assert facts.known.has_expired(one(facts))
-    assert not facts.known.has_expired(facts.known.keep("c", {"expires_days": 1}))
-    facts.known.forget("c")
-    assert one(facts) is None
-
-
-@pytest.mark.slow
-def test_an_expired_store_is_not_searched_until_it_is_brought_back(app, client, make):
+def test_an_expired_store_is_not_searched_until_it_is_brought_back_and_lasts_longer_when_it_is_searched(
+    app, client, make
+):
     lasts = {"expires_after": {"anchor": "last_active_at", "days": 1}}
     store = make(name="expires", **lasts)
     place, collection = f"/v1/vector_stores/{store['id']}", client.get(f"/collections/{store['collection']}").json
-    old = VectorStoreFacts(app.extensions["rag.service"].catalog, clock=lambda: 1_000.0)
-    old.keep(collection["id"], {})
+
+    def was_active(seconds):
+        VectorStoreFacts(app.extensions["rag.service"].catalog, clock=lambda: seconds).keep(collection["id"], {})
+
+    was_active(1_000.0)
     assert client.get(place).json["status"] == "expired"
     for path, body in (("search", {"query": "x"}), ("files", {"file_id": "x"})):
         answer = client.post(f"{place}/{path}", json=body)
         assert (answer.status_code, answer.json["error"]["code"]) == (400, "vector_store_expired")
     assert client.post(place, json=lasts).json["status"] == "completed"
+    was_active(time.time() - 86_000)
+    before = client.get(place).json
     assert client.post(f"{place}/search", json={"query": "x"}).status_code == 200
+    after = client.get(place).json
+    assert (before["status"], after["expires_at"] >= before["expires_at"] + 86_000) == ("completed", True)
 
 
-def test_a_sweep_forgets_what_is_gone(app, facts):
-    kept = {each.id for each in app.extensions["rag.service"].store.collections()}
-    facts.known.keep("gone", {})
-    facts.known.pass_by("listing", "x", [1, 2])
-    facts.known.sweep(kept)
-    assert (facts.known.of_collections(["gone"]), facts.known.passed("listing", "x")) == ({}, [1, 2])
-    facts.now += 3_601
-    facts.known.sweep(kept)
-    assert facts.known.passed("listing", "x") is None
+def test_a_sweep_forgets_what_is_gone(app):
+    kept, now = {each.id for each in app.extensions["rag.service"].store.collections()}, [1_000_000.0]
+    facts = VectorStoreFacts(app.extensions["rag.service"].catalog, clock=lambda: now[0])
+    facts.keep("gone", {})
+    facts.pass_by("listing", "x", [1, 2])
+    facts.sweep(kept)
+    assert (facts.of_collections(["gone"]), facts.passed("listing", "x")) == ({}, [1, 2])
+    now[0] += 3_601
+    facts.sweep(kept)
+    assert facts.passed("listing", "x") is None
 
 
 TEXTS = {
