@@ -5,10 +5,8 @@ import os
 import uuid
 
 import pytest
-from click.testing import CliRunner
 
 from benchmarks import own_docs
-from interfaces.commands.bench import bench as bench_command
 from interfaces.commands.work.measuring import compared, read_report
 from retrieval.bench.running import MEASURES
 from schemas.errors import InvalidInputError
@@ -100,21 +98,6 @@ def test_with_json_everything_else_is_on_stderr(bench, measured, tmp_path):
         "limit": 10,
         "weights": {"lexical": 2.0},
     }
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["--weight", "lexical"], "'lexical' is not NAME=NUMBER"),
-        (["--weight", "lexical=1", "--weight", "lexical=2"], "gives lexical twice"),
-        (["--weight", "lexical=-1"], "'lexical=-1' is not finite or negative"),
-        (["--limit", "101"], "101 is not in the range 1<=x<=100"),
-        (["--compare", "there-is-none"], "does not exist"),
-    ],
-)
-def test_wrong_options_are_named(query_set, arguments, named):
-    result = CliRunner().invoke(bench_command, [str(query_set), *arguments])
-    assert (result.exit_code, named in result.output) == (2, True)
 
 
 def test_an_unknown_oracle_a_folder_that_is_no_query_set_and_a_file_to_compare_with_that_is_none_are_named(

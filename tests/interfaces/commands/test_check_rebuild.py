@@ -56,24 +56,6 @@ def test_progress_and_reason_of_a_rebuild_are_told(live, session, name):
     eventually(finished)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("check", "no-such-collection"), "no-such-collection"),
-        (("rebuild", "no-such-collection"), "no-such-collection"),
-        (("rebuild",), "Error: "),
-        (("rebuild", "docs", "--records", "lean"), "'lean' is not one of 'full', 'vectors'"),
-        # Options that exclude each other.
-        (("reembed", "docs", "--back", "--drop"), "Error: "),
-        (("reembed", "docs", "--connection", "x", "--cancel"), "Error: "),
-        (("reembed", "docs", "--wait", "--drop"), "Error: "),
-    ],
-)
-def test_what_cannot_be_done_is_named(run_live, arguments, said):
-    refused = run_live(*arguments)
-    assert (refused.returncode, refused.stdout, said in refused.stderr) == (2, "", True)
-
-
 @pytest.fixture
 def connection(live, session, models_up):
     connection_id = f"newer-{uuid.uuid4().hex[:8]}"

@@ -1,6 +1,6 @@
 """Help and usage errors are quick, because nothing is imported for them that takes long. Packages are installed beside
-others, and `schemas` is a name that others use. Commands that are given the URL of something else say so in one
-sentence, with the exit code of a refusal."""
+others, and `schemas` is a name that others use. Commands that are asked what cannot be done, or are given the URL of
+something else, say so in one sentence, with the exit code of a refusal."""
 
 import json
 import os
@@ -110,6 +110,66 @@ def test_a_module_that_hides_one_of_ours_is_named_with_its_folder_and_a_folder_w
     (tmp_path / "schemas" / "mine").mkdir(parents=True)
     done = run(tmp_path, "collections", "--help")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+DEEP_FILTER = '{"a":' * 300 + "1" + "}" * 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["load", "missing"], "Path 'missing' does not exist"),
+        (["load", "empty"], "contains no files that can be loaded"),
+        (["load", "empty/a.png"], "is of no kind that can be read"),
+        (["load", "docs", "--collection", "x"], "Collection name"),
+        (["load", "docs", "--url", "ftp://127.0.0.1"], "http"),
+        (["load", "docs", "--embedding-model", "bge-m3"], "No such option '--embedding-model'"),
+        (["load", "docs", "--profile", "whole"], "No such option '--profile'"),
+        (["load", "docs/a.md", "--prune"], "--prune is for a folder"),
+        (["watch", "missing"], "Error: Invalid value for 'DIR…': Directory 'missing' does not exist."),
+        (["watch", ".", ".", "--name", "x"], "Error: --name is for one folder only."),
+        (["watch", ".", "."], "Error: Two folders are called "),
+        (["watch", ".", "--name", "a/b"], "Error: A folder cannot be called 'a/b': "),
+        (["watch", ".", "--collection", "x"], "Error: Collection name must be"),
+        (["watch", ".", "--max-file-mb", "3"], "Error: No such option '--max-file-mb'"),
+        (["bench", "docs", "--weight", "lexical"], "'lexical' is not NAME=NUMBER"),
+        (["bench", "docs", "--weight", "lexical=1", "--weight", "lexical=2"], "gives lexical twice"),
+        (["bench", "docs", "--weight", "lexical=-1"], "'lexical=-1' is not finite or negative"),
+        (["bench", "docs", "--limit", "101"], "101 is not in the range 1<=x<=100"),
+        (["bench", "docs", "--compare", "there-is-none"], "does not exist"),
+        (["check", "no-such-collection"], "no-such-collection"),
+        (["rebuild", "no-such-collection"], "no-such-collection"),
+        (["rebuild"], "Error: "),
+        (["rebuild", "docs", "--records", "lean"], "'lean' is not one of 'full', 'vectors'"),
+        # Options that exclude each other.
+        (["reembed", "docs", "--back", "--drop"], "Error: "),
+        (["reembed", "docs", "--connection", "x", "--cancel"], "Error: "),
+        (["reembed", "docs", "--wait", "--drop"], "Error: "),
+        (["search", "x", "--where", "{"], "Invalid value for '--where': is not JSON"),
+        (
+            ["search", "x", "--where", f'{{"a": {2**65}}}'],
+            "Invalid value for '--where': a is an integer beyond 64 bits",
+        ),
+        (["search", "x", "--where", DEEP_FILTER], "Invalid value for '--where': cannot be sent as JSON"),
+        (["search", "x", "--where", '{"a": {"$nope": 1}}'], "$nope"),
+        (["search", "x", "--top-k", "0"], "Invalid value for '--top-k'"),
+        (["search", "x", "--min-relevance", "2"], "Invalid value for '--min-relevance'"),
+        (["search", "x", "--collection", "nobodys"], "Collection 'nobodys' not found"),
+        (["search", "x", "--oracle", "nobody"], "There is no oracle 'nobody'"),
+        (["search", "x", "--rerank", "nobody"], "nobody"),
+        (["search", "x", "--rerank", "\udcff"], "Invalid value for '--rerank': the text is not valid UTF-8"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(tmp_path, monkeypatch, url, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    for path in ("docs/a.md", "empty/a.png"):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text("a")
+    asked = [] if "--url" in arguments else ["--url", url]
+    done = CliRunner().invoke(main, [*arguments, *asked])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.count("Error: ") == 1
 
 
 HALF = json.dumps({"collections": [{"name": "docs"}], "name": "docs", "rebuild": 5, "status": "ready"}).encode()

@@ -8,10 +8,8 @@ from contextlib import suppress
 from unittest.mock import patch
 
 import pytest
-from click.testing import CliRunner
 
 from interfaces.asked_service import configured_url
-from interfaces.cli import main
 from interfaces.commands.work import uploading
 from retrieval.jobs.stored_jobs import Limits
 from tests.interfaces.conftest import environ
@@ -125,33 +123,6 @@ def test_many_files_go_in_several_jobs_and_wait_for_room(run, root, sources, app
         full.setattr(jobs, "_limits", Limits(jobs=1, spool_bytes=1 << 30))
         assert run("load", root)[1] == "9 files, 9 new chunks: 9 created\n"
     assert len(sources()) == 9
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["missing"], "Path 'missing' does not exist"),
-        (["empty"], "contains no files that can be loaded"),
-        (["empty/a.png"], "is of no kind that can be read"),
-        (["docs", "--collection", "x"], "Collection name"),
-        (["docs", "--url", "ftp://127.0.0.1"], "http"),
-        (["docs", "--embedding-model", "bge-m3"], "No such option '--embedding-model'"),
-        (["docs", "--profile", "whole"], "No such option '--profile'"),
-        (["docs/a.md", "--prune"], "--prune is for a folder"),
-    ],
-    ids=str,
-)
-def test_a_failure_is_one_sentence_and_exit_code_2(tmp_path, monkeypatch, url, arguments, named):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.md").write_text("a")
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / "a.png").write_bytes(b"x")
-    asked = [] if "--url" in arguments else ["--url", url]
-    done = CliRunner().invoke(main, ["load", *arguments, *asked])
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert named in done.stderr
-    assert done.stderr.count("Error: ") == 1
 
 
 @pytest.mark.slow

@@ -118,23 +118,6 @@ def test_several_folders_are_watched_each_under_a_name(run, root, tmp_path, stor
     assert (report["state"], report["shared"], report["files"], report["stored"]) == ("stopped", True, 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["missing"], "Error: Invalid value for 'DIR…': Directory 'missing' does not exist."),
-        ([".", ".", "--name", "x"], "Error: --name is for one folder only."),
-        ([".", "."], "Error: Two folders are called "),
-        ([".", "--name", "a/b"], "Error: A folder cannot be called 'a/b': "),
-        ([".", "--collection", "x"], "Error: Collection name must be"),
-        ([".", "--max-file-mb", "3"], "Error: No such option '--max-file-mb'"),
-    ],
-)
-def test_a_failure_is_one_sentence_and_exit_code_2(arguments, sentence):
-    result = CliRunner().invoke(main, ["watch", *arguments])
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.splitlines()[-1].startswith(sentence)
-
-
 def test_file_events_are_followed(watching, root, stored):
     (root / "first.md").write_text("first")
     with watching(root) as status:

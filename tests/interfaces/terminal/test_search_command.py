@@ -122,30 +122,6 @@ def test_long_passages_are_cut_around_the_words_and_shown_whole_if_wanted(run, u
     assert text in whole.replace("\n    ", " ")
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--where", "{"), "Invalid value for '--where': is not JSON"),
-        (("--where", f'{{"a": {2**65}}}'), "Invalid value for '--where': a is an integer beyond 64 bits"),
-        (("--where", '{"a":' * 300 + "1" + "}" * 300), "Invalid value for '--where': cannot be sent as JSON"),
-        (("--where", '{"a": {"$nope": 1}}'), "$nope"),
-        (("--top-k", 0), "Invalid value for '--top-k'"),
-        (("--min-relevance", 2), "Invalid value for '--min-relevance'"),
-        (("--collection", "nobodys"), "Collection 'nobodys' not found"),
-        (("--oracle", "nobody"), "There is no oracle 'nobody'"),
-        (("--rerank", "nobody"), "nobody"),
-        (("--rerank", "\udcff"), "Invalid value for '--rerank': the text is not valid UTF-8"),
-    ],
-    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else None,
-)
-def test_what_cannot_be_asked_is_one_sentence(run, library, options, said):
-    result = run("search", "backup", *options)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert said in result.stderr
-    assert "Traceback" not in result.stderr
-
-
 QUESTION = "How long are backups kept?"
 BACKUPS = "Backups are kept for thirty days."
 
