@@ -91,18 +91,12 @@ def test_no_header_makes_requests_count_together(app, new_key):
     assert statuses == [200, 429]
 
 
-@pytest.fixture
-def reader():
-    """(The reader's end of a connection, the service's end as gunicorn hands it to an application)."""
+def test_a_page_whose_reader_has_left_asks_for_nothing(admin):
     browser, service = socket.socketpair()
-    with browser, PatientSocket(service.detach(), Patience(1.0, 1)) as connection:
-        yield browser, {"gunicorn.socket": connection}
-
-
-def test_a_page_whose_reader_has_left_asks_for_nothing(app, admin, reader):
-    browser, connection = reader
     browser.close()
-    answer = admin.client.get("/console/collections", environ_overrides=connection)
+    with PatientSocket(service.detach(), Patience(1.0, 1)) as connection:
+        as_gunicorn_hands_it_over = {"gunicorn.socket": connection}
+        answer = admin.client.get("/console/collections", environ_overrides=as_gunicorn_hands_it_over)
     assert (answer.status_code, answer.data) == (499, b"")
 
 
