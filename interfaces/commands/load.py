@@ -78,6 +78,8 @@ def load(
             raise InvalidInputError(f"'{path}' contains no files that can be loaded{otherwise}{over}")
         before = f"{folder}/" if folder else ""
         files = {stored_name(f"{before}{each.path_below}"): each for each in found.files}
+        if any("\udc80" <= character <= "\udcff" for name in (folder, *files) for character in name):
+            raise InvalidInputError(f"'{path}' has a name that is not UTF-8")
         with service_at(url) as client, progress_bar() as show:
             uploader = Uploader(
                 client,
@@ -87,6 +89,7 @@ def load(
                 ),
                 say=lambda sentence: click.echo(printable(sentence), err=True),
             )
+            gone = uploader.gone(before, found, allow_empty=allow_empty) if prune else []
             outcome = uploader.bring(files)
             for each in found.passed_over:
                 outcome.became[f"{before}{each.path}"] = PASSED_OVER
@@ -94,7 +97,7 @@ def load(
             for error in found.errors:
                 name = f"{before}{error.path}"
                 outcome.refuse(f"{name} (another)" if name in files else name, error.code, error.message)
-            deleted = uploader.prune(before, found, allow_empty=allow_empty) if prune else 0
+            deleted = sum(uploader.delete(each, outcome.collection) for each in gone)
     except KeyboardInterrupt:
         click.echo("Interrupted: what was uploaded goes on in the service, and loading again does the rest", err=True)
         raise

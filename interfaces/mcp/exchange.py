@@ -13,14 +13,11 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 
+from interfaces.mcp.messages import read_message
 from schemas.access.credentials_in_text import Cleaner, cleaned
 from schemas.errors import InvalidInputError, RagError
-from schemas.metadata import is_deeper_than
-from schemas.wire.json_in import decode
 from wrapper.web.error_statuses import STATUS
 
-MAX_DEPTH = 200
-"""The most levels of a message: the library reads no more over HTTP."""
 Headers = list[tuple[str, str]]
 JSON_HEADERS: Headers = [("Content-Type", "application/json")]
 GIVEN = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
@@ -37,7 +34,7 @@ def exchange(
     A message that calls a tool is told to `expect` before: the tool's name and its arguments, unchecked.
     """
     try:
-        message = _read_message(body)
+        message = read_message(body)
     except MCPError as refused:
         # Without an id, because what was not understood may be the id (JSON-RPC 2.0, section 5).
         answer = {"jsonrpc": "2.0", "id": None, "error": {"code": refused.code, "message": refused.message}}
@@ -53,30 +50,6 @@ def exchange(
         if name.lower().startswith("mcp-")
     ]
     return anyio.run(_exchange, server, [*GIVEN, *of_mcp], body)
-
-
-def _read_message(content: bytes) -> types.JSONRPCMessage:
-    """Return the message that `content` holds. Raises MCPError when it is not a message."""
-    try:
-        decoded = decode(content)
-    except orjson.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise MCPError(types.PARSE_ERROR, f"The message is not valid JSON: {error.msg} at {where}") from None
-    except InvalidInputError as error:
-        code = types.PARSE_ERROR if error.code == "invalid_json" else types.INVALID_REQUEST
-        raise MCPError(code, error.message) from None
-    if isinstance(decoded, list):
-        raise MCPError(types.INVALID_REQUEST, "Batches are not supported: send one message at a time")
-    try:
-        message = types.jsonrpc_message_adapter.validate_python(decoded, by_name=False)
-    except ValueError:
-        raise MCPError(types.INVALID_REQUEST, "The message is not a JSON-RPC 2.0 request or notification") from None
-    if isinstance(message, types.JSONRPCNotification) and "id" in decoded:
-        # The library would take a request with an invalid id for a notification, and never answer it.
-        raise MCPError(types.INVALID_REQUEST, "The id of a request must be a string or an integer")
-    if is_deeper_than(decoded, MAX_DEPTH):
-        raise MCPError(types.INVALID_REQUEST, f"The message is nested deeper than {MAX_DEPTH} levels")
-    return message
 
 
 async def _exchange(server: Server[Any], headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[int, Headers, bytes]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import anyio
 import anyio.to_thread
 import mcp_types as types
 import structlog
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 
+from interfaces.mcp.messages import Answers, Requests
 from interfaces.mcp.texts import readable
 from schemas.access.credentials_in_text import without_credentials
 from schemas.errors import RagError
@@ -101,11 +104,13 @@ def server_of(
 
 
 async def serve_stdio(server: Server[Any]) -> None:
-    """Serve on standard input and output until the input ends. Whatever else writes to standard output is redirected to
-    standard error meanwhile."""
+    """Serve on standard input and output until the input has ended and is answered. Whatever else writes to standard
+    output is redirected to standard error meanwhile."""
+    requests = Requests()
     try:
-        async with stdio_server() as (read_stream, write_stream):
-            await server.run(read_stream, write_stream, server.create_initialization_options())
+        async with stdio_server(cast("anyio.AsyncFile[str]", requests)) as (read_stream, write_stream):
+            requests.refuse = lambda error: write_stream.send(SessionMessage(error))
+            await server.run(read_stream, Answers(write_stream, requests), server.create_initialization_options())
     except* OSError:  # the client has closed its end
         log.info("the client is gone")
 

@@ -39,6 +39,7 @@ from schemas.contracts.rule_documents import EmbeddingFailureError
 from schemas.errors import CollectionNotFoundError, DiskFloorError, NotRecordedError, RagError, UnavailableError
 from schemas.records import Vector
 from schemas.settings import RetrievalSettings
+from schemas.storage.reembedding import recorded_model
 
 log = structlog.get_logger(__name__)
 
@@ -271,7 +272,8 @@ class _FileWork:
         status = UNCHANGED if done.status == STORED_ALREADY else DONE
         # Unchanged files too: a process that was killed may have stored one without recording it.
         self.of.record(job, 0 if status == UNCHANGED else done.chunks)
-        self.end(status, chunks=done.chunks, chunks_done=done.chunks, warnings=tuple(done.warnings))
+        warnings = (*done.warnings, *_warnings_of(info))
+        self.end(status, chunks=done.chunks, chunks_done=done.chunks, warnings=warnings)
 
     def _ingest_records(self, writer: CollectionWriter, given: GivenFile, path: Path) -> None:
         """Store the records of the file as a document each, and tell the outcome."""
@@ -323,6 +325,13 @@ class _FileWork:
             return made
 
         return replace(document, split=split)
+
+
+def _warnings_of(info: CollectionInfo | None) -> tuple[str, ...]:
+    """Say of a collection that came to be with embeddings of somebody's own that it is not among those searched."""
+    if info is None or recorded_model(info.metadata) is not None:
+        return ()
+    return (f"Collection '{info.name}' names no embedding model: only a search that names it asks it",)
 
 
 def _left_alone(error: RagError, cause: RagError) -> tuple[Outcome, float]:

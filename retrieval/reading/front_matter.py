@@ -13,6 +13,7 @@ from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
 
 MAX_CHARACTERS = 32_768
+INTEGER_BITS = 64
 _YAML = re.compile(r"\A---[ \t]*\r?\n(?=[\w\"'-]+[ \t]*:)((?:.*\n)*?)(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _TOML = re.compile(r"\A\+\+\+[ \t]*\r?\n((?:.*\n)*?)\+\+\+[ \t]*(?:\r?\n|\Z)")
 
@@ -53,9 +54,18 @@ def split_front_matter(text: str) -> Parsed:
 
 
 class _YamlLoader(yaml.SafeLoader):
-    """Reads YAML without aliases, by which a short text can name one part a million times."""
+    """Reads YAML without aliases, by which a short text can name one part a million times. Integers beyond 64 bits stay
+    as they are written."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("aliases are not read")
         return super().compose_node(parent, index)
+
+
+def _integer(loader: _YamlLoader, node: yaml.ScalarNode) -> int | str:
+    read: int = loader.construct_yaml_int(node)
+    return read if read.bit_length() < INTEGER_BITS else str(node.value)
+
+
+_YamlLoader.add_constructor("tag:yaml.org,2002:int", _integer)

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import orjson
 
-from interfaces.asked_service import service_at
+from interfaces.asked_service import network_to, service_at, service_key
 from interfaces.commands.options import log_to_stderr, print_json, progress_bar
 from interfaces.commands.scratch_service import scratch_service
 from interfaces.commands.work.uploading import Uploader
@@ -131,7 +131,8 @@ def _embedding_variables() -> dict[str, Any]:
 def _connections(scratch: Path, url: str) -> Iterator[Connections]:
     """Give the connections of a measurement: `local` is the measured service, and `default` is the embedding connection
     of the settings."""
-    settings = read_registry_settings()
+    settings, network = read_registry_settings(), network_to(url)
+    key = service_key(url, network)
     catalog = Catalog(SQLiteDatabase(scratch / "connections.sqlite"))
     catalog.open()
     made = Connections(
@@ -140,7 +141,7 @@ def _connections(scratch: Path, url: str) -> Iterator[Connections]:
         Placeholders(os.environ, settings.env_patterns, settings.secret_dirs),
         ProviderContext(network=way_out(settings, tuple)),
         given=[
-            Connection("local", "rag", "chromadb-wrapper", {"url": url}),
+            Connection("local", "rag", "chromadb-wrapper", {"url": url} | ({"api_key": key} if key else {})),
             *(each for each in built_in_connections(settings) if each.kind == "embedding"),
         ],
         own_placeholders=Placeholders(os.environ, SERVICE_KEYS, (), own=frozenset()),

@@ -137,19 +137,15 @@ class Uploader:
             return True
         return False
 
-    def prune(self, before: str, found: Found, *, allow_empty: bool) -> int:
-        """Delete what is stored of the folder that was brought last and not in it any more, and return how many
-        documents. Raises InvalidInputError where that would be all that was stored: then it is another folder of that
-        name."""
-        collection = self._outcome.collection
-        stored = stored_documents(self.client, collection, below(before))
+    def gone(self, before: str, found: Found, *, allow_empty: bool) -> list[str]:
+        """Return the ids of the documents of a folder that are not in it any more. Raises InvalidInputError where that
+        would be all that is stored: then it is another folder of that name."""
+        stored = stored_documents(self.client, self.target(), below(before))
         gone = gone_from(found, stored.values(), before)
-        new = {name for name, became in self._outcome.became.items() if became == CREATED}
-        documents = [document for document, source in stored.items() if source in gone]
-        if documents and not allow_empty and gone.union(new).issuperset(stored.values()):
-            sentence = f"None of the {counted(len(documents), 'document')} stored below '{before}' is in this folder"
+        if gone and not allow_empty and gone.issuperset(stored.values()):
+            sentence = f"None of the {counted(len(stored), 'document')} stored below '{before}' is in this folder"
             raise InvalidInputError(f"{sentence}: is it another one of that name? --allow-empty deletes them")
-        return sum(self.delete(document, collection) for document in documents)
+        return [document for document, source in stored.items() if source in gone]
 
     def _compare(self, digests: Mapping[str, str]) -> Json:
         return self.client.compare_files(digests, collection=self.collection, metadata=self.metadata)

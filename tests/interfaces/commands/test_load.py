@@ -214,7 +214,11 @@ def test_names_are_those_that_the_service_gives_and_another_folder_of_a_name_del
     (other / "z.md").write_text("Z.")
     code, _, [said] = run("load", other, "--prune")
     assert (code, "is it another one of that name?" in said) == (2, True)
-    assert set(stored) < set(sources())
+    assert sources() == stored, "nothing is uploaded either"
+    bad = tmp_path / "bad\udcff.md"
+    bad.write_text("Words.")
+    code, _, [said] = run("load", bad)
+    assert (code, "has a name that is not UTF-8" in said) == (2, True)
 
 
 def test_a_large_file_of_records_is_sent_in_parts(run, root, sources, monkeypatch):

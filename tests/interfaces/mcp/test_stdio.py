@@ -61,24 +61,34 @@ def ask(process, *messages):
     return orjson.loads(process.stdout.readline())
 
 
-def test_hostile_lines_are_passed_over_and_the_server_goes_on(process, tmp_path):
-    hostile = (
-        b"not json\n",
-        b"\xff\xfe\x00\n",
-        b"\xef\xbb\xbf" + lines_of(request(7, "ping")),
-        b"\xed\xa0\x80\n",
-        b'{"jsonrpc": "2.0", "id": 7, "method": "\\ud800"}\n',
-        b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}\n',
-        b"[" * 50_000 + b"\n",
-        b"NaN\n",
-        b"[]\n",
-        b"7\n",
-        b'{"jsonrpc": "2.0", "id": null, "method": "ping"}\n',
-        b'{"text": "' + b"x" * (1 << 20) + b'"}\n',
-        b"\n  \r\n",
-    )
-    answer = ask(process, INITIALIZED, *hostile, request(7, "tools/list"))
-    assert answer["id"] == 7
+def test_lines_that_are_no_messages_are_answered_under_their_ids_and_the_server_goes_on(process, tmp_path):
+    parse, invalid = -32700, -32600
+    hostile = {
+        b"not json": (None, parse),
+        b"\xff\xfe\x00": (None, parse),
+        b"\xed\xa0\x80": (None, parse),
+        b'{"jsonrpc": "2.0", "id": 7, "method": "\\ud800"}': (7, parse),
+        b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}': (None, parse),
+        b'{"jsonrpc": "2.0", "id": "a", "method": "ping", "params": [1]}': ("a", invalid),
+        b'{"jsonrpc": "2.0", "id": 8, "method": "ping", "params": {"n": 12345678901234567890123}}': (8, invalid),
+        b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": ' + b'{"a":' * 220 + b"1" + b"}" * 221: (9, invalid),
+        b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}': (None, invalid),
+        b"[" * 50_000: (None, parse),
+        b"NaN": (None, parse),
+        b"[]": (None, invalid),
+        b"7": (None, invalid),
+        b'{"jsonrpc": "2.0", "id": null, "method": "ping"}': (None, invalid),
+        b'{"text": "' + b"x" * (1 << 20) + b'"}': (None, invalid),
+    }
+    for line, expected in hostile.items():
+        told = ask(process, line + b"\n")
+        assert (told["id"], told["error"]["code"]) == expected, line[:60]
+    assert ask(process, b"\n  \r\n\xef\xbb\xbf" + lines_of(request(7, "ping"))) == {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "result": {},
+    }
+    answer = ask(process, INITIALIZED, request(7, "tools/list"))
     assert [tool["name"] for tool in answer["result"]["tools"]] == list(TOOLS)
     notification = {"jsonrpc": "2.0", "method": "notifications/unheard-of"}
     guessed = ask(process, notification, {"jsonrpc": "2.0", "id": 3, "result": {}}, request(4, "tools/guess"))
@@ -96,6 +106,11 @@ def test_only_answers_are_on_standard_output_and_the_end_closes_what_was_opened(
     assert b"serving MCP" in log
     assert [each["tool"] for each in audit_lines_of(tmp_path / "data" / "audit")] == ["session_start"]
     eventually(lambda: not processes_in(tmp_path / "data"))
+
+
+def test_what_is_asked_before_the_input_ends_is_answered(process):
+    out, _ = process.communicate(lines_of(INITIALIZED, request(2, "tools/call", name="rag_collections")), SECONDS)
+    assert [orjson.loads(line)["id"] for line in out.splitlines()] == [2]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

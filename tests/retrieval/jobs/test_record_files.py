@@ -132,3 +132,13 @@ def test_no_document_is_erased_while_records_wait_that_may_be_its(parts):
         uploads.named(target)
     parts.run()
     assert uploads.erase(uploads.named(target)) == 1, "since warnings tell words"
+
+
+def test_a_document_beside_embeddings_of_somebodys_own_says_that_searches_leave_them_out(parts):
+    made = parts.texts.embedding().embed(["one"])[0].tolist()
+    [records] = parts.ingest(("own.jsonl", lines({"id": "d0", "text": "one", "embedding": made}))).files
+    [document] = parts.ingest(("a.md", "Two.")).files
+    assert (records.status, records.warnings, document.status) == ("done", (), "done")
+    assert document.warnings == (
+        f"Collection '{parts.collection}' names no embedding model: only a search that names it asks it",
+    )

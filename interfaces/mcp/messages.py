@@ -1,0 +1,115 @@
+"""Messages of JSON-RPC as clients send them, and standard input as a stream of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Self
+
+import anyio
+import mcp_types as types
+import orjson
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+
+from schemas.errors import InvalidInputError
+from schemas.metadata import is_deeper_than
+from schemas.wire.json_in import decode
+
+MAX_DEPTH = 200
+"""The most levels of a message: the library reads no more over HTTP."""
+MAX_WAIT_SECONDS = 60
+"""How long the end of the input waits for the answers to what came before it."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_message(content: bytes) -> types.JSONRPCMessage:
+    """Return the message that `content` holds. Raises MCPError when it is not a message."""
+    try:
+        decoded = decode(content)
+    except orjson.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise MCPError(types.PARSE_ERROR, f"The message is not valid JSON: {error.msg} at {where}") from None
+    except InvalidInputError as error:
+        code = types.PARSE_ERROR if error.code == "invalid_json" else types.INVALID_REQUEST
+        raise MCPError(code, error.message) from None
+    if isinstance(decoded, list):
+        raise MCPError(types.INVALID_REQUEST, "Batches are not supported: send one message at a time")
+    try:
+        message = types.jsonrpc_message_adapter.validate_python(decoded, by_name=False)
+    except ValueError:
+        raise MCPError(types.INVALID_REQUEST, "The message is not a JSON-RPC 2.0 request or notification") from None
+    if isinstance(message, types.JSONRPCNotification) and "id" in decoded:
+        # The library would take a request with an invalid id for a notification, and never answer it.
+        raise MCPError(types.INVALID_REQUEST, "The id of a request must be a string or an integer")
+    if is_deeper_than(decoded, MAX_DEPTH):
+        raise MCPError(types.INVALID_REQUEST, f"The message is nested deeper than {MAX_DEPTH} levels")
+    return message
+
+
+class Requests:
+    """The lines of standard input that are messages. What is none is answered by `refuse`, under its id where it has
+    one, and the end of the input is told when everything that came before is `answered`."""
+
+    refuse: Callable[[types.JSONRPCError], Awaitable[None]]
+
+    def __init__(self) -> None:
+        self._pending = 0
+        self._all_answered = anyio.Event()
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        async for line in anyio.wrap_file(sys.stdin.buffer):
+            line = line.removeprefix(BYTE_ORDER_MARK).strip()
+            try:
+                message = read_message(line) if line else None
+            except MCPError as refused:
+                error = types.ErrorData(code=refused.code, message=refused.message)
+                await self.refuse(types.JSONRPCError(jsonrpc="2.0", id=_id_of(line), error=error))
+                continue
+            self._pending += isinstance(message, types.JSONRPCRequest)
+            if message is not None:
+                yield line.decode()
+        if self._pending:
+            with anyio.move_on_after(MAX_WAIT_SECONDS):  # what was cancelled may get no answer
+                await self._all_answered.wait()
+
+    def answered(self) -> None:
+        """Count the answer to a request. The last one ends the wait of an input that has ended."""
+        self._pending -= 1
+        if not self._pending:
+            self._all_answered.set()
+            self._all_answered = anyio.Event()
+
+
+class Answers:
+    """A stream of messages to the client that counts the answers to its requests."""
+
+    def __init__(self, to: Any, requests: Requests) -> None:
+        self._to = to
+        self._requests = requests
+
+    async def send(self, item: SessionMessage) -> None:
+        await self._to.send(item)
+        if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
+            self._requests.answered()
+
+    async def aclose(self) -> None:
+        await self._to.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _id_of(line: bytes) -> str | int | None:
+    """Return the id of a message that cannot be taken, None where it has none that could be told."""
+    with suppress(TypeError, ValueError, RecursionError):  # this reader takes half a surrogate pair, too
+        told: Any = json.loads(line)
+        if isinstance(told, dict) and isinstance(told.get("id"), str | int) and not isinstance(told["id"], bool):
+            orjson.dumps(told["id"])
+            return told["id"]
+    return None
