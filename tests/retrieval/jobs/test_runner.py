@@ -16,10 +16,11 @@ from tests.support.live import eventually
 
 
 @pytest.fixture
-def runner(parts):
+def runner(parts, monkeypatch):
     """`runner` works on `parts`, by the time in `now`. Each collection has a connection of its own, which is another one
     when it is in `changed`; texts with HANG hang while they are wanted, and those with a word of `errors` fail, also
     where it is their collection. `seen` are the files that were embedded, by the first word of each."""
+    monkeypatch.setattr(running, "LOOK_SECONDS", 0.05)
     parts.seconds, parts.seen, parts.tidied, parts.changed, parts.errors = 0.0, [], [], set(), {}
 
     def embed(connection, texts):
