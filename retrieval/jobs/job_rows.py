@@ -49,7 +49,7 @@ STEPS = (
         "ALTER TABLE job_files ADD COLUMN metadata {text} NOT NULL DEFAULT '{{}}'",
         "ALTER TABLE job_files ADD COLUMN max_tokens INTEGER",
         "ALTER TABLE job_files ADD COLUMN overlap_tokens INTEGER NOT NULL DEFAULT 0",
-        "UPDATE job_files SET source = name",
+        "UPDATE job_files SET source = name WHERE attachment IS NULL",
     ),
 )
 
@@ -83,6 +83,20 @@ def _file(**columns: Any) -> JobFile:
 
 JOBS = Table("jobs", _job, json=("wanted",))
 FILES = Table("job_files", _file, order="number", json=("warnings", "metadata"))
+_FOLDED = Table("job_files", lambda job_id, number, attachment: (job_id, number, attachment), json=("attachment",))
+
+
+def unfold_attachments(transaction: Transaction) -> None:
+    """Give what earlier builds said of a kept file in one value columns of its own."""
+    for job_id, number, told in _FOLDED.rows(transaction, Condition("attachment IS NOT NULL")):
+        FILES.update(
+            *(transaction, having(job_id=job_id, number=number)),
+            attachment=None,
+            source=told["source"],
+            metadata=told.get("metadata") or {},
+            max_tokens=told.get("max_tokens"),
+            overlap_tokens=told.get("overlap_tokens") or 0,
+        )
 
 
 def seen_job(transaction: Transaction, job_id: str, asker: Asker) -> Job:

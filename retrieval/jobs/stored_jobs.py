@@ -9,7 +9,17 @@ from typing import Any
 
 import orjson
 
-from retrieval.jobs.job_rows import FILES, JOBS, STEPS, forget, insert_file, seen_job, take_out, with_files
+from retrieval.jobs.job_rows import (
+    FILES,
+    JOBS,
+    STEPS,
+    forget,
+    insert_file,
+    seen_job,
+    take_out,
+    unfold_attachments,
+    with_files,
+)
 from retrieval.jobs.record_files import MAX_NAMED
 from schemas.access.owners import OPEN, Asker
 from schemas.contracts.jobs import (
@@ -70,6 +80,10 @@ class StoredJobs(Part):
         super().__init__(database, "jobs", STEPS, clock=clock)
         self._home = home
         self._limits = limits
+        with database.read() as transaction:
+            is_folded = FILES.count(transaction, Condition("attachment IS NOT NULL"))
+        if is_folded:
+            database.freely.commit(unfold_attachments)
 
     def room(self, *, asker: Asker) -> Room:
         """Return how many bytes of files may still wait. Raises JobsFullError and OwnJobsFullError when no job may."""

@@ -137,11 +137,9 @@ class Watchers(Part):
                 kept = tuple(failed for failed in report.failures if not _is_of(target, failed.path))
                 if each.of.owner == target.owner:
                     self._table.delete(transaction, mine)
-                elif len(kept) < len(report.failures):
+                else:  # in any case: reports of earlier builds have more paths, which are not read any more
                     self._table.update(transaction, mine, report=replace(report, failures=kept))
-                else:
-                    continue
-                changed += 1
+                changed += each.of.owner == target.owner or len(kept) < len(report.failures)
             return changed
 
         return self._database.freely.commit(operation)

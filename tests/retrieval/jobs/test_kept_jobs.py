@@ -1,11 +1,13 @@
 """Jobs in the catalogue's database, and the files of their uploads on the disk, with their names."""
 
 import hashlib
+import json
 import os
 from dataclasses import replace
 
 import pytest
 
+from retrieval.jobs import job_rows
 from retrieval.jobs import spool as spooling
 from retrieval.jobs.spool import Spool, checked_name, shown_name
 from retrieval.jobs.stored_jobs import Limits, StoredJobs
@@ -44,6 +46,30 @@ def test_a_job_is_kept_as_it_was_given(open_jobs):
     assert job.wanted == WANTED
     names = ("a.txt", "docs/ü.md")
     assert job.files == tuple(JobFile(at, name, "text/plain", 10, "queued", name) for at, name in enumerate(names))
+
+
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
+def test_what_earlier_releases_said_of_kept_files_gets_columns_of_its_own(catalogs, open_jobs):
+    before = catalogs()
+    before.open_part("jobs", job_rows.STEPS[:4])
+    told = {"file_id": "file-1", "collection_id": "c", "source": "file-1/a.md", "metadata": {"v": 1}, "max_tokens": 9}
+
+    def fill(transaction):
+        transaction.run(
+            "INSERT INTO jobs VALUES ('j', 0, '', 'here', '{\"collection\": \"docs\"}', 'queued', 1, NULL, '')"
+        )
+        for number, attachment, file_id in ((0, None, None), (1, json.dumps(told), "file-1")):
+            transaction.run(
+                "INSERT INTO job_files (job_id, number, name, media_type, size_bytes, status, chunks_done, warnings, "
+                "begun, attachment, file_id, collection_id) VALUES ('j', ?, 'a.md', '', 1, 'queued', 0, '[]', 0, ?, ?, 'c')",
+                (number, attachment, file_id),
+            )
+
+    before.commit(fill)
+    for _ in range(2):
+        uploaded, kept = open_jobs().one("j", asker=Asker()).files
+        assert (uploaded.source, uploaded.file_id, uploaded.metadata, uploaded.windows) == ("a.md", None, {}, None)
+        assert (kept.source, kept.file_id, kept.metadata, kept.windows) == ("file-1/a.md", "file-1", {"v": 1}, (9, 0))
 
 
 def take(jobs):

@@ -1,6 +1,7 @@
 """The reports of watchers reach all workers."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -18,6 +19,7 @@ from schemas.contracts.watchers import (
     WatcherReport,
 )
 from schemas.errors import ConflictError, InvalidInputError
+from schemas.storage.erasure import Target
 
 REPORT = WatcherReport(
     "one:1",
@@ -101,3 +103,21 @@ def test_the_number_of_an_owners_watchers_is_limited_and_they_can_be_forgotten(w
     for ask in (watchers.one, watchers.forget):
         with pytest.raises(WatcherNotFoundError, match="'docs' not found"):
             ask("docs", asker=Asker())
+
+
+def test_an_erasure_leaves_its_documents_out_of_all_reports_whatever_an_earlier_build_told_of_them(watchers, catalogs):
+    told = {**asdict(REPORT), "failures": [], "passed_over": [{"path": "secret.bin", "reason": "is no document"}]}
+    for name, failed in (("docs", "plans/secret.md"), ("notes", "other.md")):
+        watchers.report(name, replace(REPORT, failures=(FailedFile(failed, "is damaged"),)), asker=Asker("ana"))
+    catalog = catalogs()
+    catalog.commit(
+        lambda transaction: transaction.run(
+            "INSERT INTO watchers (owner, audience, name, reported_at_ms, report) VALUES ('bob', '', 'old', 1, ?)",
+            (json.dumps(told),),
+        )
+    )
+    assert watchers.erase(Target(sources=frozenset({"plans/secret.md"}))) == 1
+    with catalog.read() as transaction:
+        stored = " ".join(row[0] for row in transaction.rows("SELECT report FROM watchers"))
+    assert ("secret" in stored, "other.md" in stored) == (False, True)
+    assert watchers.erase(Target(owner="ana")) == 2
