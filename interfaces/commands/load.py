@@ -56,7 +56,7 @@ def load(
     """
     from interfaces.commands.work.uploading import PASSED_OVER, Outcome, Uploader
     from retrieval.ingest.identity import stored_name
-    from retrieval.ingest.walk import walk
+    from retrieval.ingest.walk import is_utf8, walk
     from schemas.contracts.jobs import FAILED
     from schemas.errors import InvalidInputError
     from schemas.names import check_collection_name
@@ -78,7 +78,7 @@ def load(
             raise InvalidInputError(f"'{path}' contains no files that can be loaded{otherwise}{over}")
         before = f"{folder}/" if folder else ""
         files = {stored_name(f"{before}{each.path_below}"): each for each in found.files}
-        if any("\udc80" <= character <= "\udcff" for name in (folder, *files) for character in name):
+        if not all(map(is_utf8, (folder, *files))):
             raise InvalidInputError(f"'{path}' has a name that is not UTF-8")
         with service_at(url) as client, progress_bar() as show:
             uploader = Uploader(

@@ -107,6 +107,11 @@ def walk(path: Path, *, follow_links: bool = False) -> Found:
     return found
 
 
+def is_utf8(name: str) -> bool:
+    """Return whether the bytes of a file's name are UTF-8: those of others are half surrogate pairs in Python."""
+    return _shown(name) == name
+
+
 def is_ignored(name: str) -> bool:
     """Return whether a file or folder is passed over by its name alone, whatever it is."""
     return name.startswith(".") or _OF_TOOLS.fullmatch(name) is not None
@@ -130,7 +135,7 @@ def _list(folder: Path, below: str, follow_links: bool, above: frozenset[Path], 
     for entry in entries:
         is_folder = entry.is_dir() and (follow_links or not entry.is_symlink())
         path = _shown(f"{below}{entry.name}{'/' if is_folder else ''}")
-        if _shown(entry.name) != entry.name:
+        if not is_utf8(entry.name):
             found.errors.append(NotTaken(path, UNREADABLE, "has a name that is not UTF-8"))
         elif entry.name.startswith("."):
             found.passed_over.append(NotTaken(path, HIDDEN, "is hidden"))
