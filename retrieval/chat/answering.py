@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from typing import cast
 
@@ -125,7 +125,7 @@ class Chat:
         """
 
         def ask(chat: ChatProvider, messages: list[Message]) -> Generator[str | ChatAnswer]:
-            return chat.stream(messages, model=request.model, options=request.options, is_unwanted=is_unwanted)
+            yield from chat.stream(messages, model=request.model, options=request.options, is_unwanted=is_unwanted)
 
         return self._turns(request, asker, ask)
 
@@ -145,7 +145,7 @@ class Chat:
             return
         waiting = waiting_for(lambda: self._connections.elsewhere([connection]))
         messages = with_context(question.messages, request.system, chunks)
-        with waiting, _telling_that_it_is_unavailable(), closing(ask(chat, messages)) as pieces:
+        with waiting, closing(_telling_that_it_is_unavailable(ask(chat, messages))) as pieces:
             for piece in pieces:
                 yield piece if isinstance(piece, str) else self._turn(question, piece)
 
@@ -252,10 +252,9 @@ def _nothing_found(chat: ChatProvider, question: Question) -> ChatAnswer:
     return ChatAnswer(said, question.request.model or chat.model)
 
 
-@contextmanager
-def _telling_that_it_is_unavailable() -> Iterator[None]:
+def _telling_that_it_is_unavailable(pieces: Generator[str | ChatAnswer]) -> Generator[str | ChatAnswer]:
     try:
-        yield
+        yield from pieces
     except (UnavailableError, ConfigurationError) as error:
         raise ChatUnavailableError(error) from error
 
