@@ -47,7 +47,7 @@ class Trust:
 
 def is_distrust(error: BaseException) -> bool:
     """Return whether a failure is that a certificate is not trusted; libraries wrap that in errors of their own."""
-    return any(isinstance(each, ssl.SSLCertVerificationError) for each in _wrapped(error))
+    return any(isinstance(each, ssl.SSLCertVerificationError) for each in wrapped(error))
 
 
 def tls_fault(error: requests.RequestException) -> str | None:
@@ -57,13 +57,13 @@ def tls_fault(error: requests.RequestException) -> str | None:
         return None
     if is_distrust(error):
         return "has a TLS certificate that is not trusted, unless RAG_CA_FILE names its authority"
-    failed = [each for each in _wrapped(error) if isinstance(each, ssl.SSLError)]
+    failed = [each for each in wrapped(error) if isinstance(each, ssl.SSLError)]
     if failed and all(isinstance(each, _CUT) or str(each.reason).endswith(_BROKEN) for each in failed):
         return None
     return "does not speak TLS, or in no version that is spoken here"
 
 
-def _wrapped(error: BaseException) -> Iterator[BaseException]:
+def wrapped(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and those that it wraps, in its arguments or as its cause."""
     inner: BaseException | None = error
     for _ in range(MAX_WRAPPINGS):

@@ -18,7 +18,7 @@ from providers.outbound.answers import UNUSABLE
 from providers.outbound.http_sessions import is_read_timeout
 from providers.outbound.json_client import Answer, Dialect, RetryPolicy
 from providers.outbound.redaction import Redactor
-from providers.outbound.trust import tls_fault
+from providers.outbound.trust import tls_fault, wrapped
 from schemas.access.narrowing import HEADER, view_of_current
 from schemas.errors import (
     BusyError,
@@ -146,7 +146,8 @@ class WrapperDialect(Dialect):
         error_type = "timeout" if isinstance(error, requests.ConnectTimeout) else "network"
         sentence, code = f"{self.service} cannot be reached", None
         if not self._service_id:
-            code = _NOBODY if _is_refused(error) and not self._has_answered else None
+            is_refused = any(isinstance(each, ConnectionRefusedError) for each in wrapped(error))
+            code = _NOBODY if is_refused and not self._has_answered else None
             sentence = (
                 f"No service answers at {self._place}: start one with 'rag-wrapper serve', or name another by --url"
             )
@@ -206,12 +207,6 @@ PATIENT = replace(WrapperDialect.retry, longest_wait_seconds=LONGEST_WAIT_SECOND
 """The retry policy of commands, which wait in no request of a service's."""
 ONCE = replace(WrapperDialect.retry, attempts=1)
 """The retry policy of requests that must not be sent twice, or are sent again later anyway."""
-
-
-def _is_refused(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, ConnectionRefusedError):
-        error = error.__context__
-    return error is not None
 
 
 def _is_redirect(status: int) -> bool:
