@@ -150,9 +150,9 @@ class QueryEmbeddings:
             return self._batches.setdefault(live, EmbeddingBatches(connection))
 
 
-def connection_of(info: CollectionInfo, usual: str = USUAL) -> str:
+def connection_of(info: CollectionInfo) -> str:
     """Return the connection whose model made a collection's vectors: what its metadata name, else the usual one."""
-    return recorded_connection(info.metadata) or usual
+    return recorded_connection(info.metadata) or USUAL
 
 
 def not_in_time(connection: str) -> str:
@@ -164,9 +164,8 @@ class AskedEmbeddings:
     """The embeddings of one question by the connections of the collections that it is asked of; safe for use by several
     threads. `make` embeds it by a connection, one of several in `threads`."""
 
-    def __init__(self, make: Callable[[str], QueryEmbedding], usual: str, threads: ConnectionThreads) -> None:
+    def __init__(self, make: Callable[[str], QueryEmbedding], threads: ConnectionThreads) -> None:
         self._make = make
-        self.usual = usual
         self._threads = threads
         self._lock = threading.Lock()
         self._asked: dict[str, AskedEmbedding] = {}
@@ -178,14 +177,14 @@ class AskedEmbeddings:
         deadline passes.
         """
         try:
-            return self._by(connection_of(info, self.usual)).get()
+            return self._by(connection_of(info)).get()
         except ConnectionNotFoundError:
-            return self._by(self.usual).get()
+            return self._by(USUAL).get()
 
     def made_of(self, info: CollectionInfo) -> QueryEmbedding | None:
         """Return the embedding for a collection as far as it was made, None when nobody wanted it or it failed."""
-        asked = self._by(connection_of(info, self.usual))
-        return self._by(self.usual).made if asked.is_nowhere else asked.made
+        asked = self._by(connection_of(info))
+        return self._by(USUAL).made if asked.is_nowhere else asked.made
 
     def as_embedded(self, infos: Sequence[CollectionInfo], until: float = math.inf) -> Iterator[CollectionInfo]:
         """Yield the collections as their embeddings come: those of each connection when it has embedded the question or
@@ -195,7 +194,7 @@ class AskedEmbeddings:
         """
         by_connection: dict[str, list[CollectionInfo]] = {}
         for info in infos:
-            by_connection.setdefault(connection_of(info, self.usual), []).append(info)
+            by_connection.setdefault(connection_of(info), []).append(info)
         if len(by_connection) < 2:
             yield from infos
             return
@@ -207,8 +206,8 @@ class AskedEmbeddings:
             ready = [each for each in waiting if each.answer.done()] or list(waiting)
             for each in ready:
                 of_it = waiting.pop(each)
-                if each.is_nowhere and each is not self._by(self.usual):
-                    waiting.setdefault(self._begun(self.usual, until), []).extend(of_it)
+                if each.is_nowhere and each is not self._by(USUAL):
+                    waiting.setdefault(self._begun(USUAL, until), []).extend(of_it)
                 else:
                     yield from of_it
 

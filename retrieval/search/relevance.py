@@ -73,8 +73,7 @@ class WordsFound:
         whether it has each word of the question that means something, if those are a third of its words)."""
         folded, own, has_all = text.casefold(), 0.0, self._says_enough
         for stem, rarity in self._rarities.items():
-            at = folded.find(stem)
-            if at == 0 or (at > 0 and (not folded[at - 1].isalnum() or _has(folded, stem))):
+            if _has(folded, stem):
                 own += rarity
             else:
                 has_all = False

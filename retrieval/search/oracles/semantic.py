@@ -43,11 +43,7 @@ class SemanticOracle(Oracle):
     name = "semantic"
     measure = COSINE
 
-    def __init__(
-        self,
-        embeddings: QueryEmbeddings,
-        about_to_embed: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, embeddings: QueryEmbeddings, about_to_embed: Callable[[], None] = lambda: None) -> None:
         self._embeddings = embeddings
         self._about_to_embed = about_to_embed
 
@@ -61,7 +57,7 @@ class SemanticOracle(Oracle):
             self._about_to_embed()
             return self._embeddings.embed(connection, text, within_seconds=within_seconds)
 
-        return AskedEmbeddings(make, USUAL, self._embeddings.threads)
+        return AskedEmbeddings(make, self._embeddings.threads)
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
         """Return the nearest passages. A collection whose model cannot read the text is left out.

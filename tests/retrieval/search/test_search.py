@@ -291,7 +291,7 @@ def test_the_order_of_a_single_oracle_stays_models_are_compared_by_words_and_wit
         raise UnavailableError("no embeddings")
 
     oracles = SemanticOracle(None), LexicalOracle()
-    embed = partial(AskedEmbeddings, fail, "default", ConnectionThreads("question"))
+    embed = partial(AskedEmbeddings, fail, ConnectionThreads("question"))
     answer = make(*oracles, fusion="smoothed", embed=lambda text: embed(), min_relevance=0.9).search(
         SearchRequest(QUERY, min_relevance=0.9)
     )
