@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-
-import orjson
 
 from schemas.contracts.dify import Condition
 from schemas.errors import InvalidInputError
@@ -30,6 +29,8 @@ DATE = re.compile(r"\d{4}|\d{6,8}")
 """A text that is a date without hyphens, or meant for one, and no number of seconds."""
 DAY = timedelta(days=1)
 """No two ways to write an instant differ by more, whatever their zones."""
+FIRST_MOMENT, LAST_MOMENT = datetime.min.replace(tzinfo=UTC) + DAY, datetime.max.replace(tzinfo=UTC) - 2 * DAY
+"""What conditions compare with: `_in_time` looks at the days around it, too."""
 TEXT_HOLDS: dict[str, Callable[[str, str], bool]] = {
     "contains": lambda value, given: given in value,
     "start with": str.startswith,
@@ -160,12 +161,18 @@ def _text(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _read(text: str) -> object:
-    """Return the value that a text is as JSON, None for any other text."""
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
+def _read(text: str) -> bool | int | float | None:
+    """Return the truth value or the number of at most 64 bits that a text is, None for any other text."""
+    if text in ("true", "false"):
+        return text == "true"
+    if not text.isascii() or "_" in text:  # which Python reads in numbers
         return None
+    for kind in (int, float):
+        with suppress(ValueError):
+            number = kind(text)
+            is_stored = -(2**63) <= number < 2**64 if kind is int else abs(number) <= -LEAST_NUMBER
+            return number if is_stored else None
+    return None
 
 
 def _number(value: Scalar, operator: str) -> int | float:
@@ -183,7 +190,7 @@ def _moment(value: Scalar, operator: str) -> datetime:
         found = datetime.fromtimestamp(float(text), UTC) if is_number else _instant(text)
     except (ValueError, OverflowError, OSError):
         found = None
-    if found is None or not 1 < found.year < 9999:  # within a day of which there is a time, too
+    if found is None or not FIRST_MOMENT <= found <= LAST_MOMENT:
         raise _unusable(f"{operator} takes seconds since 1970 or a time in ISO 8601, not '{_text(value)[:100]}'")
     return found
 

@@ -192,6 +192,26 @@ def test_too_many_values_are_refused_and_not_cut(operator, in_lists):
         many.where([Condition(names, "contains", ("x",))], any_holds=False)
 
 
+@pytest.mark.parametrize(("given", "read"), [("+7", 7), ("07", 7), (".5", 0.5), ("7.", 7), ("1e3", 1000), (" 7 ", 7)])
+def test_numbers_are_read_as_people_write_them(given, read):
+    asked = (ConditionFilters(None).where([Condition(("n",), "≥", (each,))], any_holds=False) for each in (given, read))
+    assert next(asked) == next(asked)
+
+
+@pytest.mark.parametrize("given", [f"{2**64}", f"{-(2**63) - 1}", "1e400", "nan", "1_0", "٧", "7 x", "true"])
+def test_what_is_no_number_of_64_bits_is_refused_and_not_rounded(given):
+    with pytest.raises(InvalidInputError, match="compares numbers of at most 64 bits"):
+        ConditionFilters(None).where([Condition(("n",), "=", (given,))], any_holds=False)
+
+
+def test_times_are_compared_with_as_far_as_there_are_days_around_them():
+    filters = ConditionFilters(lambda field, where, most: [])
+    filters.where([Condition(("at",), "before", ("9999-12-29",))], any_holds=False)
+    for given in ("9999-12-30", "0001-01-01"):
+        with pytest.raises(InvalidInputError, match="takes seconds since 1970 or a time"):
+            filters.where([Condition(("at",), "before", (given,))], any_holds=False)
+
+
 DOCUMENTS = {
     "backups": ("Backups are kept for thirty days and encrypted at rest.", {"title": "Backups", "lang": "en"}),
     "restore": ("Call restoreArchive() to bring back what was saved last night.", {"path": "ops/restore.md"}),
