@@ -33,8 +33,7 @@ async function send(what) {
   body.set("do", what);
   let answer;
   try {
-    answer = await fetched(window.location.href, { method: "POST", body: new URLSearchParams(body) });
-    if (!answer.querySelector("#connection")) throw new Error(answer.querySelector("[role=alert]")?.textContent);
+    answer = await fetched(window.location.href, "#connection", { method: "POST", body: new URLSearchParams(body) });
   } catch (error) {
     form.querySelector("#tested").hidden = false;
     verdict.textContent = error.message;

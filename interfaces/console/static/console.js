@@ -28,19 +28,21 @@ export function post(path, body, options = {}) {
   return ask(path, { ...options, method: "POST", headers, body: JSON.stringify(body) });
 }
 
-/** Return the page that an address answers with, whatever its status. */
-export async function fetched(address, options = {}) {
+/** Return the page that an address answers with, whatever its status. Rejects with what it says when it has no part
+ * with this selector. */
+export async function fetched(address, selector, options = {}) {
   const response = await fetch(address, { ...options, credentials: "same-origin" });
-  return new DOMParser().parseFromString(await response.text(), "text/html");
+  const answer = new DOMParser().parseFromString(await response.text(), "text/html");
+  if (answer.querySelector(selector)) return answer;
+  throw new Error(answer.querySelector("[role=alert]")?.textContent ?? `The service answered ${response.status}`);
 }
 
-/** Show in an element what the part of a page with a selector says, anew until that is live no more. Resolves with
- * whether the page still has that part. */
+/** Show in an element what the part of a page with a selector says, anew until that is live no more. */
 export async function follow(shown, address, selector) {
   for (;;) {
-    const now = (await fetched(address)).querySelector(selector);
-    if (now) shown.replaceChildren(...now.childNodes);
-    if (!now || !("live" in now.dataset)) return now !== null;
+    const now = (await fetched(address, selector)).querySelector(selector);
+    shown.replaceChildren(...now.childNodes);
+    if (!("live" in now.dataset)) return;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }
@@ -69,7 +71,7 @@ export function element(name, attributes = {}, ...children) {
 
 // What is under way is followed to its end, which has more to show.
 for (const shown of document.querySelectorAll("[data-live]")) {
-  follow(shown, window.location.href, `#${CSS.escape(shown.id)}`).then((isThere) => isThere && window.location.reload());
+  follow(shown, window.location.href, `#${CSS.escape(shown.id)}`).then(() => window.location.reload());
 }
 
 // Questions before what cannot be undone. Without scripts the page that follows asks.

@@ -112,6 +112,12 @@ def test_a_file_is_dropped_found_and_answered_from(admin_tab, models, tmp_path):
     expect(page.locator("#uploads")).to_contain_text("done")
     expect(page.locator("#uploads tbody tr")).to_have_text(re.compile(r"otters\.md\s*done"))
 
+    ended = "<p role=alert>Your session has ended</p>"
+    page.route("**/documents/jobs/*", lambda route: route.fulfill(content_type="text/html", body=ended))
+    page.locator("#files").set_input_files(file)
+    expect(page.locator("#uploads [role=alert]")).to_have_text("Your session has ended")
+    page.unroute_all()
+
     page.get_by_role("link", name="Ask", exact=True).click()
     page.get_by_label("Question").fill("Why does an otter hold hands?")
     page.get_by_role("button", name="Search").click()
