@@ -24,7 +24,11 @@ const { points } = await json(await ask(`${path}/projection?${query}`));
 const { ids } = points;
 const [xs, ys] = [Float32Array.from(points.x), Float32Array.from(points.y)];
 const groups = Uint8Array.from(figure.dataset.groups, (digit) => parseInt(digit, 16));
-if (groups.length !== ids.length) window.location.reload(); // the collection has changed since the page was made
+if (groups.length !== ids.length) {
+  // The collection has changed since the page was made. One that is written to all the time stays as it is drawn there.
+  if (performance.getEntriesByType("navigation")[0].type !== "reload") window.location.reload();
+  await new Promise(() => {});
+}
 
 figure.querySelector(".drawn").remove();
 for (const each of [box, ...document.querySelectorAll(".scripted")]) each.hidden = false;
