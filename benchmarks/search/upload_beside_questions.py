@@ -14,12 +14,12 @@ import argparse
 import random
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -27,7 +27,7 @@ import requests
 from rich.console import Console
 from rich.table import Table
 
-from interfaces.commands.scratch_service import ScratchService, scratch_service
+from interfaces.commands.scratch_service import ScratchService, command, scratch_service
 
 WORDS_OF_PAGE = 400
 QUIET_SECONDS = 20.0
@@ -53,8 +53,8 @@ def main() -> None:
             _ask(requests.Session(), service, next(questions))
         until = time.monotonic() + QUIET_SECONDS
         quiet = _measure(service, questions, asked.clients, lambda: time.monotonic() < until)
-        way = (_load, service, asked.folder) if asked.folder else (_job, service, name, content)
-        working = threading.Thread(target=way[0], args=way[1:])
+        work = partial(_load, service, asked.folder) if asked.folder else partial(_job, service, name, content)
+        working = threading.Thread(target=work)
         working.start()
         beside = _measure(service, questions, asked.clients, working.is_alive)
         working.join()
@@ -98,8 +98,7 @@ def _job(service: ScratchService, name: str, content: bytes) -> None:
 
 def _load(service: ScratchService, folder: Path) -> None:
     began = time.monotonic()
-    command = [str(Path(sys.executable).with_name("rag-wrapper")), "load", "--url", service.url, str(folder)]
-    subprocess.run(command, check=True)
+    subprocess.run(command("load", str(folder)), env=service.environ, check=True)
     print(f"loaded in {time.monotonic() - began:.0f} s")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -89,7 +88,7 @@ def named_numbers(ctx: click.Context, parameter: click.Parameter, given: Sequenc
             found[name] = int(number) if number.isdecimal() else float(number)
         except ValueError:
             raise click.BadParameter(f"'{each}' is not NAME=NUMBER", ctx, parameter) from None
-        if not math.isfinite(found[name]) or found[name] < 0:
+        if not 0 <= found[name] <= sys.float_info.max:  # false of NaN, too
             raise click.BadParameter(f"'{each}' is not finite or negative", ctx, parameter)
     return found
 

@@ -174,9 +174,11 @@ def _parsed(key: dict[str, Any], algorithm: str) -> PyJWK | None:
     if key.get("alg", algorithm) != algorithm:
         return None
     try:
-        return PyJWK(key, algorithm)
+        parsed = PyJWK(key, algorithm)
+        parsed.Algorithm.prepare_key(parsed.key)  # refuses another curve, which PyJWK takes
     except Exception:  # as above
         return None
+    return parsed
 
 
 def _no_keys() -> UnavailableError:

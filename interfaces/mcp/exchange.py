@@ -13,7 +13,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 
-from interfaces.mcp.messages import read_message
+from interfaces.mcp.messages import id_of, read_message
 from schemas.access.credentials_in_text import Cleaner, cleaned
 from schemas.errors import InvalidInputError, RagError
 from wrapper.web.error_statuses import STATUS
@@ -36,8 +36,7 @@ def exchange(
     try:
         message = read_message(body)
     except MCPError as refused:
-        # Without an id, because what was not understood may be the id (JSON-RPC 2.0, section 5).
-        answer = {"jsonrpc": "2.0", "id": None, "error": {"code": refused.code, "message": refused.message}}
+        answer = {"jsonrpc": "2.0", "id": id_of(body), "error": {"code": refused.code, "message": refused.message}}
         return STATUS[InvalidInputError], JSON_HEADERS, orjson.dumps(answer)
     if isinstance(message, types.JSONRPCRequest) and message.method == "tools/call":
         asked = message.params or {}

@@ -49,6 +49,16 @@ def read_message(content: bytes) -> types.JSONRPCMessage:
     return message
 
 
+def id_of(content: bytes) -> str | int | None:
+    """Return the id of a message that cannot be taken, None where it has none that could be told."""
+    with suppress(TypeError, ValueError, RecursionError):  # this reader takes half a surrogate pair, too
+        told: Any = json.loads(content)
+        if isinstance(told, dict) and isinstance(told.get("id"), str | int) and not isinstance(told["id"], bool):
+            orjson.dumps(told["id"])
+            return told["id"]
+    return None
+
+
 class Requests:
     """The lines of standard input that are messages. What is none is answered by `refuse`, under its id where it has
     one, and the end of the input is told when everything that came before is `answered`."""
@@ -66,7 +76,7 @@ class Requests:
                 message = read_message(line) if line else None
             except MCPError as refused:
                 error = types.ErrorData(code=refused.code, message=refused.message)
-                await self.refuse(types.JSONRPCError(jsonrpc="2.0", id=_id_of(line), error=error))
+                await self.refuse(types.JSONRPCError(jsonrpc="2.0", id=id_of(line), error=error))
                 continue
             self._pending += isinstance(message, types.JSONRPCRequest)
             if message is not None:
@@ -103,13 +113,3 @@ class Answers:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-def _id_of(line: bytes) -> str | int | None:
-    """Return the id of a message that cannot be taken, None where it has none that could be told."""
-    with suppress(TypeError, ValueError, RecursionError):  # this reader takes half a surrogate pair, too
-        told: Any = json.loads(line)
-        if isinstance(told, dict) and isinstance(told.get("id"), str | int) and not isinstance(told["id"], bool):
-            orjson.dumps(told["id"])
-            return told["id"]
-    return None

@@ -135,6 +135,8 @@ DEEP_FILTER = '{"a":' * 300 + "1" + "}" * 300
         (["bench", "docs", "--weight", "lexical"], "'lexical' is not NAME=NUMBER"),
         (["bench", "docs", "--weight", "lexical=1", "--weight", "lexical=2"], "gives lexical twice"),
         (["bench", "docs", "--weight", "lexical=-1"], "'lexical=-1' is not finite or negative"),
+        (["bench", "docs", "--weight", "lexical=nan"], "'lexical=nan' is not finite or negative"),
+        (["bench", "docs", "--weight", f"lexical={10**400}"], "is not finite or negative"),
         (["bench", "docs", "--limit", "101"], "101 is not in the range 1<=x<=100"),
         (["bench", "docs", "--compare", "there-is-none"], "does not exist"),
         (["check", "no-such-collection"], "no-such-collection"),

@@ -213,6 +213,12 @@ def test_a_strange_key_is_left_out_and_the_others_are_used(issuer, keys, age):
                 assert keys.find("good", "RS256") is None
 
 
+def test_a_key_of_another_curve_is_none_of_an_algorithm(issuer, keys):
+    say(issuer, JWKS, {"keys": [signing_key("wide", "ES384").jwk(alg=None)]})
+    assert keys.find("wide", "ES256") is None
+    assert keys.find("wide", "ES384") is not None
+
+
 def test_a_key_that_is_too_short_is_no_use_and_the_number_of_keys_is_bounded(issuer, keys, verify):
     short = SigningKey("short", "RS256", rsa.generate_private_key(65537, 1024))
     say(issuer, JWKS, {"keys": [short.jwk(), *({**GOOD, "kid": str(number)} for number in range(MAX_KEYS))]})

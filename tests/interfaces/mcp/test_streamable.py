@@ -51,26 +51,30 @@ def test_the_protocol_of_2026_is_spoken_by_its_headers(ask):
 
 
 @pytest.mark.parametrize(
-    ("content", "code"),
+    ("content", "told", "code"),
     [
-        (b"", -32700),
-        (b"\xff", -32700),
-        (b"NaN", -32700),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', -32700),
-        (b"[" * 100_000, -32700),
-        (b"[]", -32600),
-        (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', -32600),
-        (b"{}", -32600),
-        (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', -32600),
-        (b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}', -32600),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": 7}', -32600),
-        (b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": {"n": %d}}' % 2**64, -32600),
-        (b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": {"n": %b1%b}}' % (b"[" * 199, b"]" * 199), -32600),
+        (b"", None, -32700),
+        (b"\xff", None, -32700),
+        (b"NaN", None, -32700),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', 1, -32700),
+        (b"[" * 100_000, None, -32700),
+        (b"[]", None, -32600),
+        (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', None, -32600),
+        (b"{}", None, -32600),
+        (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', 1, -32600),
+        (b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}', None, -32600),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": 7}', 1, -32600),
+        (b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": {"n": %d}}' % 2**64, 9, -32600),
+        (
+            b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": {"n": %b1%b}}' % (b"[" * 199, b"]" * 199),
+            9,
+            -32600,
+        ),
     ],
 )
-def test_an_invalid_message_is_refused_without_an_id(client, content, code):
+def test_an_invalid_message_is_refused_under_its_id(client, content, told, code):
     answer = client.post("/mcp", data=content, content_type="application/json")
-    assert (answer.status_code, answer.json["id"], answer.json["error"]["code"]) == (400, None, code)
+    assert (answer.status_code, answer.json["id"], answer.json["error"]["code"]) == (400, told, code)
     assert "\n" not in answer.json["error"]["message"]
 
 
