@@ -66,7 +66,7 @@ class Requests:
     refuse: Callable[[types.JSONRPCError], Awaitable[None]]
 
     def __init__(self) -> None:
-        self._pending = 0
+        self._pending: set[str | int] = set()
         self._all_answered = anyio.Event()
 
     async def __aiter__(self) -> AsyncIterator[str]:
@@ -78,23 +78,29 @@ class Requests:
                 error = types.ErrorData(code=refused.code, message=refused.message)
                 await self.refuse(types.JSONRPCError(jsonrpc="2.0", id=id_of(line), error=error))
                 continue
-            self._pending += isinstance(message, types.JSONRPCRequest)
+            match message:
+                case types.JSONRPCRequest(id=asked):
+                    self._pending.add(asked)
+                case types.JSONRPCNotification(
+                    method="notifications/cancelled", params={"requestId": str() | int() as cancelled}
+                ):
+                    self._pending.discard(cancelled)  # it gets no answer any more
             if message is not None:
                 yield line.decode()
         if self._pending:
-            with anyio.move_on_after(MAX_WAIT_SECONDS):  # what was cancelled may get no answer
+            with anyio.move_on_after(MAX_WAIT_SECONDS):
                 await self._all_answered.wait()
 
-    def answered(self) -> None:
-        """Count the answer to a request. The last one ends the wait of an input that has ended."""
-        self._pending -= 1
+    def answered(self, request_id: str | int | None) -> None:
+        """Note the answer to a request. The last one ends the wait of an input that has ended."""
+        self._pending -= {request_id}
         if not self._pending:
             self._all_answered.set()
             self._all_answered = anyio.Event()
 
 
 class Answers:
-    """A stream of messages to the client that counts the answers to its requests."""
+    """A stream of messages to the client that notes the answers to its requests."""
 
     def __init__(self, to: Any, requests: Requests) -> None:
         self._to = to
@@ -103,7 +109,7 @@ class Answers:
     async def send(self, item: SessionMessage) -> None:
         await self._to.send(item)
         if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
-            self._requests.answered()
+            self._requests.answered(item.message.id)
 
     async def aclose(self) -> None:
         await self._to.aclose()

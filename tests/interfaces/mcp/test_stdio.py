@@ -1,13 +1,16 @@
 """`rag-wrapper mcp` as a process: hostile input, its end, and its standard output."""
 
+import io
 import signal
 import socket
 import subprocess
 
+import anyio
 import orjson
 import pytest
 
 from interfaces.commands.scratch_service import processes_in
+from interfaces.mcp.messages import Requests
 from schemas.access.table import TOOLS
 from tests.interfaces.conftest import environ
 from tests.support.commands import RUN_MAIN
@@ -111,6 +114,18 @@ def test_only_answers_are_on_standard_output_and_the_end_closes_what_was_opened(
 def test_what_is_asked_before_the_input_ends_is_answered(process):
     out, _ = process.communicate(lines_of(INITIALIZED, request(2, "tools/call", name="rag_collections")), SECONDS)
     assert [orjson.loads(line)["id"] for line in out.splitlines()] == [2]
+
+
+def test_what_was_cancelled_is_not_waited_for(monkeypatch):
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    content = io.BytesIO(lines_of(request(1, "tools/list"), cancelled))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(content))
+
+    async def read():
+        with anyio.fail_after(5):
+            return [line async for line in Requests()]
+
+    assert len(anyio.run(read)) == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
