@@ -55,7 +55,7 @@ def tool_server(tools: Mapping[str, Tool[Any]], *, run: Run = in_thread) -> Serv
     def call_tool(asked: types.CallToolRequestParams) -> types.CallToolResult:
         tool = tools.get(asked.name)
         if tool is None or not tool.is_callers():
-            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {asked.name}")
+            raise MCPError(types.INVALID_PARAMS, without_credentials(f"Unknown tool: {asked.name}"))
         result = tool(asked.arguments or {})
         text = types.TextContent(text=readable(tool.name, result))
         return types.CallToolResult(content=[text], structured_content=result)

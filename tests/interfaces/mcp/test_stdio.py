@@ -98,6 +98,8 @@ def test_lines_that_are_no_messages_are_answered_under_their_ids_and_the_server_
     assert (guessed["id"], guessed["error"]["code"]) == (4, -32601)
     wrong = ask(process, request(5, "tools/call"))
     assert (wrong["id"], wrong["error"]["code"]) == (5, -32602)
+    unknown = ask(process, request(6, "tools/call", name=f"rw_abcdefgh_{'A' * 43}"))
+    assert unknown["error"]["message"] == "Unknown tool: rw_abcdefgh_…"
     assert not (tmp_path / "data").exists(), "nothing was asked of the storage"
 
 
