@@ -32,7 +32,7 @@ def built_in_connections(settings: RegistrySettings) -> list[Connection]:
         ("chat", "llm", chat, "The configured chat model"),
         ("rerank", "rerank", rerank, "The configured reranking model"),
     ):
-        if not provider:
+        if not provider and kind != "embedding":  # without which no service starts
             continue
         key, config = f"{PREFIXES[kind]}API_KEY", {"model": model}
         if provider != LOCAL_MODEL:

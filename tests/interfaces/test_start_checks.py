@@ -124,6 +124,7 @@ def test_a_certificate_that_has_expired_is_a_warning(environ, tmp_path):
     [
         ({"RAG_HOST": "192.0.2.7"}, "RAG_HOST: 192.0.2.7 is no address of this machine"),
         ({"RAG_HOST": "no-such-host.invalid"}, "RAG_HOST: the name 'no-such-host.invalid' is not known"),
+        ({"RAG_EMBEDDING_PROVIDER": ""}, "RAG_EMBEDDING_PROVIDER: there is no provider '', only "),
         ({"RAG_CHAT_PROVIDER": "bar"}, "RAG_CHAT_PROVIDER: there is no provider 'bar', only ollama, openai"),
         ({"RAG_RERANK_PROVIDER": "bar"}, "RAG_RERANK_PROVIDER: there is no provider 'bar', only cohere, tei"),
         ({"RAG_RERANK_PROVIDER": "tei"}, "RAG_RERANK_"),
