@@ -22,8 +22,6 @@ from retrieval.ingest.records import BadLine, Record, read_records
 from retrieval.reading import EMPTY, UnreadableError
 from schemas.errors import InvalidInputError
 
-_Line = tuple[Record, Draft]
-"""A record, and the document that it becomes."""
 PIECE_BYTES = 1 << 20
 BATCH_BYTES = 8 << 20
 """The length of the lines after which a batch is stored even if it is of few."""
@@ -78,7 +76,7 @@ class RecordFile:
         with closing(sqlite3.connect("")) as used:
             used.execute("CREATE TABLE used (id TEXT PRIMARY KEY, line INTEGER) WITHOUT ROWID")
             for batch in _batches(read_records(lines)):
-                self._store([kept for each in batch if isinstance(each, Record) and (kept := self._kept(each, used))])
+                self._store([each for each in batch if isinstance(each, Record) and self._is_first(each, used)])
                 for each in batch:
                     if isinstance(each, BadLine):
                         self._refuse(each.line, each.message)
@@ -93,19 +91,19 @@ class RecordFile:
         if len(self.named) < MAX_NAMED:
             self.named.append((line, message))
 
-    def _kept(self, record: Record, used: sqlite3.Connection) -> _Line | None:
-        """Return the record with its document, None when it has no text, or not an id of its own."""
+    def _is_first(self, record: Record, used: sqlite3.Connection) -> bool:
+        """Return whether a record becomes a document: it has a text, and an id of its own."""
         draft = self._draft(record)
         if draft is None:
-            return None
+            return False
         if used.execute("INSERT OR IGNORE INTO used VALUES (?, ?)", (draft.id, record.line)).rowcount:
-            return record, draft
+            return True
         if record.id:
             [line] = used.execute("SELECT line FROM used WHERE id = ?", (draft.id,)).fetchone()
             self._refuse(record.line, f"id '{record.id}' was already used by line {line}")
-        return None
+        return False
 
-    def _store(self, records: Sequence[_Line]) -> None:
+    def _store(self, records: Sequence[Record]) -> None:
         """Write records in one request. Those that cannot be embedded are left out; a request that is refused is halved
         until only the faulty ones are left out."""
         if not records:
@@ -115,9 +113,9 @@ class RecordFile:
             written = self.writer.following(partial(self._write, records))
         except NOT_EMBEDDED as error:
             text = error.text if isinstance(error, TextNotEmbeddedError) else None
-            faulty = 0 if len(records) == 1 else place_of(text, [draft for _, draft in records])
+            faulty = 0 if len(records) == 1 else place_of(text, self._drafts(records))
             if faulty is not None:
-                self._refuse(records[faulty][0].line, error.message)
+                self._refuse(records[faulty].line, error.message)
             middle = len(records) // 2 if faulty is None else faulty
             for part in (records[:middle], records[middle + (faulty is not None) :]):
                 self._store(part)
@@ -127,22 +125,27 @@ class RecordFile:
         if written:
             self.wrote()
 
-    def _write(self, records: Sequence[_Line]) -> int:
+    def _write(self, records: Sequence[Record]) -> int:
         """Write the records that have changed, and return their number."""
+        drafts = self._drafts(records)
         # Loads with a prefix of their own made the ids of the whole source.
         earlier = {
-            draft.id: record_id(self.file.source, each.title, each.text) for each, draft in records if not each.id
+            draft.id: record_id(self.file.source, each.title, each.text)
+            for each, draft in zip(records, drafts, strict=True)
+            if not each.id
         }
-        stored = self.writer.stored_by_id([*(draft.id for _, draft in records), *earlier.values()])
-        drafts = [
-            replace(each, id=earlier[each.id]) if earlier.get(each.id, "") in stored else each for _, each in records
-        ]
+        stored = self.writer.stored_by_id([*(each.id for each in drafts), *earlier.values()])
+        drafts = [replace(each, id=earlier[each.id]) if earlier.get(each.id, "") in stored else each for each in drafts]
         changed = [
             each for each in drafts if not (each.id in stored if self.keeps else each.is_stored_as(stored.get(each.id)))
         ]
         if changed:
             self.writer.write(changed, self.writer.vectors(changed, stored))
         return len(changed)
+
+    def _drafts(self, records: Sequence[Record]) -> list[Draft]:
+        """Return the documents of records, made anew each time: they tell the model, which a re-embedding changes."""
+        return [draft for each in records if (draft := self._draft(each))]
 
     def _draft(self, record: Record) -> Draft | None:
         given = self.file

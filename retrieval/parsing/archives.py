@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -19,6 +20,8 @@ MAX_MEMBERS = 20_000
 MAX_BYTES = 512 * 1024 * 1024
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_FLAG = 0x1
+# What zipfile raises: NotImplementedError, a RuntimeError, is its word for a compression that it does not know.
+_DAMAGED = (zipfile.BadZipFile, zlib.error, RuntimeError, OSError, EOFError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,13 @@ class Archive:
         return name in self.file.NameToInfo
 
     def read(self, name: str) -> bytes:
-        """Return a member. Raises UnreadableError when it is not there; zipfile has many errors for a damaged one."""
+        """Return a member. Raises UnreadableError when it is not there or is damaged."""
         if not self.has(name):
             raise UnreadableError(f"is not {self.label}: a part of it is missing")
-        return self.file.read(name)
+        try:
+            return self.file.read(name)
+        except _DAMAGED as error:
+            raise UnreadableError("is a damaged archive") from error
 
     def xml(self, name: str) -> etree._Element:
         """Return the root of a member's XML. Raises UnreadableError when it is not well formed or declares entities."""
@@ -50,7 +56,7 @@ def open_archive(content: bytes, label: str) -> Archive:
         raise UnreadableError("is an Office file of before 2007: save it in the present format")
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
-    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError, EOFError) as error:
+    except _DAMAGED as error:
         raise UnreadableError(f"is not {label}, or is damaged") from error
     members = archive.infolist()
     size = sum(member.file_size for member in members)

@@ -167,3 +167,14 @@ def test_a_collection_that_another_made_meanwhile_gets_vectors_of_its_own_model(
     assert [each.status for each in parts.ingest(("a.md", "Some words.")).files] == ["done"]
     assert models == ["letters-1", "letters-a-m"]
     assert store.collection(parts.collection).dimension == 13
+
+
+def test_records_tell_the_model_that_their_collection_has_since_it_was_reembedded(parts, store):
+    line = json.dumps({"id": "a", "text": "one"})
+    metadata = {"embedding_model": "letters-a-m", "embedding_connection": "narrow"}
+    parts.while_embedding(
+        lambda: store.create_collection(parts.collection, metadata, "cosine") if len(parts.batches) == 1 else None
+    )
+    assert [each.status for each in parts.ingest(("data.jsonl", line)).files] == ["done"]
+    assert [each.status for each in parts.ingest(("data.jsonl", line)).files] == ["unchanged"]
+    assert len(parts.batches) == 2

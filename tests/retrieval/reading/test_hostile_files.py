@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -111,7 +112,7 @@ def test_entities_are_neither_expanded_nor_fetched(reader, kind, declared):
     assert refusal(reader, hostile.with_entities(kind, declared), kind)[0] == "unreadable"
 
 
-def test_of_a_page_the_words_are_left_and_of_a_book_the_chapters_without_entities(reader):
+def test_of_a_page_the_words_are_left_and_of_a_book_the_chapters_without_entities_and_damage(reader):
     page = b"<!DOCTYPE html [<!ATTLIST p of CDATA #IMPLIED>]><html><body><p>Words &c; after</p></body></html>"
     assert reader.read(page, kind_named("html"), name="a").text == "Words &c; after\n"
     page = (
@@ -119,9 +120,11 @@ def test_of_a_page_the_words_are_left_and_of_a_book_the_chapters_without_entitie
     )
     assert reader.read(page, kind_named("html"), name="a").text == "Words\n\na chart\n"
     chapter = hostile.with_entities("html", LAUGHS)
-    book = reader.read(changed(made.epub_file(), {"OPS/one.xhtml": chapter}), kind_named("epub"), name="a")
-    assert "Before" not in book.text
-    assert book.warnings == ["Chapters that are missing or cannot be read: 1"]
+    broken = changed(made.epub_file(), {"OPS/one.xhtml": "Before"}).replace(crc32(b"Before").to_bytes(4, "little"), b"0000")
+    for content in (changed(made.epub_file(), {"OPS/one.xhtml": chapter}), broken):
+        book = reader.read(content, kind_named("epub"), name="a")
+        assert "Before" not in book.text
+        assert book.warnings == ["Chapters that are missing or cannot be read: 1"]
 
 
 @pytest.mark.parametrize("kind", ["pdf", "docx", "pptx", "xlsx", "odt", "epub", "ipynb", "mbox"])
