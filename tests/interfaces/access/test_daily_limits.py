@@ -44,6 +44,32 @@ def test_chat_calls_are_refused_beyond_the_limit(world):
     assert world.post("/api/chat", world.key(chats_per_day=1), **asked).status_code == 200
 
 
+@pytest.mark.slow
+def test_documents_and_questions_are_charged_and_what_is_remembered_is_not(world, clocked):
+    def asked():
+        return sum(request.path.endswith("/embeddings") for request in clocked.models.requests)
+
+    key = world.key(embedded_tokens_per_day=12)
+    document = {"source": "notes", "path": "a.md", "title": "A", "text": "one two three four five six seven eight"}
+    assert world.post("/api/rag/ingest", key, **document).status_code == 200
+    owner = world.app.extensions["rag.access"].caller_with(key["Authorization"].split()[1]).owner
+    daily_use = world.app.extensions["rag.daily_use"]
+    after_document, _ = daily_use.used(owner)
+    assert after_document >= 8
+    assert world.post("/api/rag/search", key, query="one two three four five").status_code == 200
+    after_question, _ = daily_use.used(owner)
+    assert after_question > after_document
+    calls = asked()
+    assert world.post("/api/rag/search", key, query="one two three four five").status_code == 200
+    assert (daily_use.used(owner)[0], asked()) == (after_question, calls)
+    refused = world.post("/api/rag/search", key, query="another question of the same caller")
+    assert (refused.status_code, refused.json["code"]) == (429, "rate_limited")
+    assert refused.json["details"]["limit"] == "embedded_tokens_per_day"
+    another = world.post("/api/rag/ingest", key, source="notes", path="b.md", title="B", text="other words")
+    assert (another.status_code, another.json["code"]) == (429, "rate_limited")
+    assert asked() == calls
+
+
 def test_without_tokens_a_search_by_words_goes_on_and_says_so_and_one_by_meaning_alone_is_refused(world):
     key = world.key(embedded_tokens_per_day=0)
     assert world.post("/api/rag/ingest", world.key(), **TEXT).status_code == 200

@@ -11,7 +11,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from retrieval.rules import pipeline
-from schemas.access.callers import Scope
+from schemas.access.callers import Scope, acting_as, acting_still, carried, current
+from schemas.errors import UnauthorizedError
 from tests.access.faults import all_faults
 from tests.interfaces.access.conftest import ENDS, Asking, code_of, mcp
 from tests.support.live import PATIENCE_SECONDS, eventually
@@ -168,6 +169,19 @@ def test_no_model_is_told_of_documents_for_a_key_that_ended_while_the_question_w
     assert "/v1/chat/completions" not in asked
 
 
+def test_no_question_is_embedded_for_a_key_that_has_ended(clocked):
+    key, text = clocked.key(Scope.READ)
+    access, embeddings = clocked.app.extensions["rag.access"], clocked.app.extensions["rag.layers"].embeddings
+    caller = access.caller_with(text)
+    clocked.models.requests.clear()
+    with acting_as(caller, lambda: access.still(caller)):
+        embeddings.embed("default", uuid.uuid4().hex)
+        clocked.revoke(key)
+        with pytest.raises(UnauthorizedError):
+            embeddings.embed("default", uuid.uuid4().hex)
+    assert len(clocked.models.requests) == 1
+
+
 # While it is answered.
 
 
@@ -217,3 +231,30 @@ def test_a_large_answer_is_given_to_its_end_to_a_key_that_ends_meanwhile_only_if
     assert int(changed.headers["Content-Length"]) == len(told) > PART_BYTES
     assert (changed.status_code, json.loads(told)["metadata"]) == (202, {"n": 1})
     assert admin("DELETE", "/collections/docs/documents", {"ids": ["large"]}).status_code in (200, 202)
+
+
+def test_a_step_is_done_for_the_caller_of_then_in_every_thread_that_works_for_them(clocked):
+    now = iter([clocked.key(Scope.WRITE)[0].caller() for _ in range(2)])
+    before = clocked.key(Scope.WRITE)[0].caller()
+
+    def still():
+        try:
+            return next(now)
+        except StopIteration:
+            raise UnauthorizedError("ended") from None
+
+    def step():
+        with acting_still():
+            return current()
+
+    with acting_as(before, still):
+        work = carried(step)
+        assert step() != before
+        assert current() == before
+    assert work() != before
+    with pytest.raises(UnauthorizedError):
+        work()
+    with acting_as(before):
+        assert step() == before
+    with acting_still():
+        pass

@@ -1,4 +1,4 @@
-"""Files go only into collections of the caller, however the request is made."""
+"""Files go only into collections of the caller, however the request is made, and the limits are those of the key."""
 
 import base64
 import io
@@ -6,7 +6,11 @@ import io
 import orjson
 import pytest
 
-from schemas.access.callers import Scope
+from interfaces.job_parts import caller_of_job
+from schemas.access.callers import Limits, Scope
+from schemas.access.owners import Ownership
+from schemas.contracts.jobs import Job, Wanted
+from schemas.errors import UnauthorizedError
 from schemas.settings import RetrievalSettings
 from tests.interfaces.access.conftest import app_with_keys, headers_of
 from tests.support.apps import models_of
@@ -37,6 +41,16 @@ def within(app, collections):
     return {"RAG-Within": f"{app.extensions['rag.service'].id} {base64.urlsafe_b64encode(told).decode()}"}
 
 
+def test_a_view_that_is_sent_along_does_not_lift_limits(app, key):
+    limits = Limits(requests_per_second=0.001, burst=3)
+    client, headers = app.test_client(), headers_of(app, Scope.WRITE, collections=("team-a-*",), limits=limits)
+    statuses = [
+        client.get("/collections", headers={**headers, **more}).status_code
+        for more in ({}, within(app, ["team-a-*"]), within(app, []), {}, within(app, None))
+    ]
+    assert statuses == [200, 200, 200, 429, 429]
+
+
 def test_nothing_is_written_through_a_view(app, key):
     headers = {**key(Scope.MANAGE, Scope.CONNECT), **within(app, ["team-a-*"])}
     client = app.test_client()
@@ -52,6 +66,16 @@ def test_nothing_is_written_through_a_view(app, key):
         answer = client.open(path, method=method, json=sent, headers=headers)
         assert (answer.status_code, answer.json["code"]) == (403, "scope_missing")
     assert client.get("/collections/team-a-docs", headers=headers).status_code == 200
+
+
+def test_a_job_of_an_owner_whom_nobody_knows_works_for_nobody(app):
+    def caller_of(owner):
+        told = "2026-01-01T00:00:00.000Z", None, Wanted("team-b-docs"), ()
+        return caller_of_job(app.extensions["rag.access"], Job("j", 0, "queued", *told, Ownership(owner)))
+
+    with pytest.raises(UnauthorizedError):
+        caller_of("within")
+    assert caller_of("user:ada").collections == ("team-b-docs",)
 
 
 def test_a_kept_file_is_its_senders_alone_and_goes_into_their_stores_alone(app, key):

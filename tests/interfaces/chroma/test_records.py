@@ -22,6 +22,29 @@ def test_a_body_is_json_whatever_its_type_unless_a_page_of_another_site_sends_it
     assert face.client.post(url, data=b'{"ids": ["a"]}', headers=headers).json == {"deleted": 1}
 
 
+def test_add_leaves_what_is_there(face, filled):
+    face.post(filled, "add", ids=["a", "d", "d"], embeddings=[[9, 9], [2, 0], [3, 0]], documents=["new", "d", "d2"])
+    found = face.get(filled, ids=["a", "d"], include=["documents", "embeddings"])
+    assert (found["documents"], found["embeddings"]) == (["One fox", "d"], [[1, 0], [2, 0]])
+
+
+def test_update_changes_what_it_names_and_upsert_merges_and_adds(face, filled):
+    answer = face.post(filled, "update", ids=["a", "zz"], metadatas=[{"k": None, "n": 5}, {"n": 6}])
+    assert (answer.status_code, answer.json) == (200, {})
+    face.post(filled, "update", ids=["b"], documents=["two"])
+    found = face.get(filled, include=["documents", "metadatas", "embeddings", "uris"])
+    assert found["ids"] == ["a", "b", "c"]
+    assert found["documents"] == ["One fox", "two", "three foxes"]
+    assert found["metadatas"] == [{"n": 5, "tags": ["x", "y"]}, None, {"k": 2.5}]
+    assert found["embeddings"] == [[1, 0], [0, 1], [1, 1]]
+    assert found["uris"] == ["file:///a", None, None]
+    face.post(filled, "upsert", ids=["c", "d"], embeddings=[[5, 5], [6, 6]], metadatas=[{"j": 2}, {"j": None}])
+    found = face.get(filled, ids=["c", "d"], include=["documents", "metadatas", "embeddings"])
+    assert found["documents"] == ["three foxes", None]
+    assert found["metadatas"] == [{"k": 2.5, "j": 2}, None]
+    assert found["embeddings"] == [[5, 5], [6, 6]]
+
+
 def test_changes_of_one_id_stand_on_each_other(face, filled):
     face.post(filled, "update", ids=["a", "a"], metadatas=[{"p": 1}, {"q": 2}])
     assert face.get(filled, ids=["a"])["metadatas"] == [{"k": 1, "tags": ["x", "y"], "p": 1, "q": 2}]
@@ -66,6 +89,15 @@ class TestQuery:
 
 
 class TestDelete:
+    def test_by_ids_counts_those_that_were_there(self, face, filled):
+        assert face.post(filled, "delete", ids=["a", "zz"]).json == {"deleted": 1}
+        assert face.get(filled)["ids"] == ["b", "c"]
+
+    def test_by_filters(self, face, filled):
+        assert face.post(filled, "delete", where_document={"$contains": "fox"}, limit=1).json == {"deleted": 1}
+        assert face.post(filled, "delete", where={"k": {"$gt": 0}}, ids=["b", "c"]).json == {"deleted": 1}
+        assert face.get(filled)["ids"] == ["b"]
+
     def test_what_matches_no_more_when_it_would_be_deleted_stays(self, face, filled, monkeypatch):
         delete, texts = ScopedStore.delete_documents, ["no match any more"]
 

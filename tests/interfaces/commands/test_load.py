@@ -152,6 +152,23 @@ def test_ctrl_c_leaves_what_was_uploaded_to_the_service_and_loading_again_does_t
 
 
 @pytest.mark.slow
+def test_killed_at_any_moment_and_repeated_each_file_is_there_once(url, root, run, sources, collection):
+    for number in range(30):
+        (root / f"{number}.md").write_text(f"# Number {number}\n\nOf it.\n")
+    line = [*RUN_MAIN, "load", str(root), "--collection", collection, "--url", url]
+    for moment in range(4):
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ())
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.3 * (moment + 1))
+        process.kill()
+        process.wait()
+    others = [subprocess.Popen(line, stdout=subprocess.DEVNULL, env=environ()) for _ in range(2)]
+    assert [each.wait(PATIENCE_SECONDS) for each in others] == [0, 0]
+    assert run("load", root)[1] == "nothing changed: 30 files are already there\n"
+    assert len(sources()) == len(set(sources())) == 30
+
+
+@pytest.mark.slow
 def test_progress_is_drawn_on_a_terminal_only_and_off_stdout(url, root, collection, client):
     (root / "guide.md").write_text(GUIDE)
     leader, follower = pty.openpty()

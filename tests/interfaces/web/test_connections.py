@@ -18,6 +18,8 @@ from tests.support.logs import logs_of
 from tests.support.raw_server import raw_server, saying
 from wrapper.engine.keeper.state import read_state
 
+SECRET = "sk-planted-9f3b"
+
 
 def test_a_provider_is_found_by_name_and_type(client):
     assert client.get("/api/connections/providers/ollama").json["type"] == "embedding"
@@ -57,6 +59,42 @@ def test_a_missing_field_is_a_fault_and_an_unset_variable_a_warning(client):
     unset = client.post("/api/connections/validate", json=asked).json
     assert (missing["valid"], unset["valid"]) == (False, True)
     assert sorted(warning["pointer"] for warning in unset["warnings"]) == ["/api_key", "/url"]
+
+
+@pytest.fixture
+def secret(monkeypatch):
+    monkeypatch.setenv("TEST_OPENAI_API_KEY", SECRET)
+    return "${TEST_OPENAI_API_KEY}"
+
+
+def openai(connection_id, **config):
+    return {"id": connection_id, "type": "embedding", "provider": "openai", "config": config}
+
+
+@pytest.mark.slow
+def test_a_planted_secret_is_in_no_answer_of_any_route(client, connection_id, secret, capfd):
+    config = {"url": "http://127.0.0.1:9/v1", "api_key": secret}
+    client.post("/api/connections", json=openai(connection_id, **config))
+    selected = [{"service": "local", "name": "nothing", "embedding_connection": connection_id}]
+    answers = [
+        client.get(f"/api/connections/{connection_id}"),
+        client.get("/api/connections"),
+        client.get(f"/api/connections/{connection_id}/health"),
+        client.get("/api/connections/health"),
+        client.get(f"/api/connections/{connection_id}/collections"),
+        client.get("/api/connections/env-vars?mask=false"),
+        client.post("/api/connections/env-vars/validate", json={"text": secret}),
+        client.get("/api/connections/env-vars/suggestions?provider=openai&field=api_key"),
+        client.post("/api/connections/validate", json={"type": "embedding", "provider": "openai", "config": config}),
+        client.post("/api/connections/test", json={"type": "embedding", "provider": "openai", "config": config}),
+        client.post("/api/connections/embedding/test", json={"provider": "openai", "config": config}),
+        client.put(f"/api/connections/{connection_id}", json={"config": {"url": "nonsense", "api_key": secret}}),
+        client.post("/api/collect", json={"userMessage": "hello", "selectedCollections": selected}),
+    ]
+    assert [answer.status_code for answer in answers if answer.status_code >= 500] == []
+    assert SECRET not in "".join(answer.text for answer in answers)
+    said = capfd.readouterr()
+    assert SECRET not in said.out + said.err
 
 
 def test_the_health_of_one_connection_is_asked_for_by_its_id(client):

@@ -4,13 +4,19 @@ arrive in whatever pieces they are sent."""
 import io
 
 import pytest
+from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interfaces.web.upload_parts import MAX_BUFFERED_BYTES, parts_of
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Limits, Scope
 from schemas.errors import InvalidInputError
-from schemas.settings import RetrievalSettings
+from schemas.settings import AccessSettings, RetrievalSettings
 from tests.support.live import eventually
+from wrapper.access.authentication import FRESH_SECONDS, Authentication
+from wrapper.access.stored_keys import StoredKeys
+from wrapper.web.callers import AnswerBrokenOffError
 
 PAGE = "<html><head><title>Büro</title></head><body><h1>Büro</h1><p>Öffnet um acht.</p><script>alert(1)</script></body></html>"
 
@@ -68,6 +74,28 @@ def test_whatever_became_of_its_name_an_original_is_saved_under_a_name(client, u
     assert not set("/\r\n") & set(disposition.partition("filename=")[2].partition(";")[0])
     assert "Set-Cookie" not in original.headers
     client.delete(f"/api/documents/{document['id']}")
+
+
+@pytest.mark.slow
+def test_a_download_is_a_request_under_way_and_ends_with_its_key(app, client, uploaded, monkeypatch):
+    document = uploaded("much.txt", b"much\n" * 100_000)
+    stored = StoredKeys(app.extensions["rag.service"].catalog)
+    seconds = [0.0]
+    access = Authentication(AccessSettings(access="keys"), "127.0.0.1", stored, clock=lambda: seconds[0])
+    monkeypatch.setitem(app.extensions, "rag.access", access)
+    key, text = stored.create("reader", Grant(frozenset({Scope.READ}), limits=Limits(concurrent=1)))
+    reader, path = FlaskClient(app, app.response_class), f"/api/documents/{document['id']}/original"
+    headers = {"Authorization": f"Bearer {text}"}
+    download = reader.get(path, headers=headers)
+    parts = iter(download.response)
+    assert next(parts).startswith(b"much\n")
+    assert reader.get(path, headers=headers).status_code == 429
+    stored.revoke(key.id)
+    seconds[0] += FRESH_SECONDS
+    with pytest.raises(AnswerBrokenOffError):
+        list(parts)
+    download.close()
+    assert reader.get(path, headers=headers).json["code"] == "key_revoked"
 
 
 BOUNDARY = "Boundary7"

@@ -176,6 +176,24 @@ SPLITS = {
 }
 
 
+@pytest.mark.slow
+@given(st.lists(st.sampled_from(SAMPLES), max_size=40).map("".join))
+@settings(max_examples=150, deadline=None)
+def test_starts_of_graphemes_are_those_of_the_standard(text):
+    document = plain(text)
+    starts = [match.start() for match in regex.finditer(r"\X", document.text)]
+    assert [document.grapheme_start(place) for place in range(len(document.text))] == [
+        max(start for start in starts if start <= place) for place in range(len(document.text))
+    ]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_starts_are_found_far_into_a_long_run(piece):
+    document = plain("x" + piece * 400)
+    places = range(1, len(document.text))
+    assert {place for place in places if document.grapheme_start(place) == place} == set(places[:: len(piece)])
+
+
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("piece", PIECES)
 def test_an_endless_word_is_cut_between_graphemes(split, piece):

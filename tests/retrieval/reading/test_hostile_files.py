@@ -120,7 +120,9 @@ def test_of_a_page_the_words_are_left_and_of_a_book_the_chapters_without_entitie
     )
     assert reader.read(page, kind_named("html"), name="a").text == "Words\n\na chart\n"
     chapter = hostile.with_entities("html", LAUGHS)
-    broken = changed(made.epub_file(), {"OPS/one.xhtml": "Before"}).replace(crc32(b"Before").to_bytes(4, "little"), b"0000")
+    broken = changed(made.epub_file(), {"OPS/one.xhtml": "Before"}).replace(
+        crc32(b"Before").to_bytes(4, "little"), b"0000"
+    )
     for content in (changed(made.epub_file(), {"OPS/one.xhtml": chapter}), broken):
         book = reader.read(content, kind_named("epub"), name="a")
         assert "Before" not in book.text

@@ -163,11 +163,17 @@ def test_a_search_that_could_ask_no_collection_fails_whatever_its_notes_say_and_
 @pytest.mark.parametrize(
     ("change", "error", "field"),
     [
+        ({"query": ""}, InvalidQueryError, "query"),
         ({"query": " \n"}, InvalidQueryError, "query"),
+        ({"query": "q" * 2_001}, InvalidQueryError, "query"),
         ({"query": "\ud800"}, InvalidQueryError, "query"),
+        ({"limit": 0}, InvalidInputError, "limit"),
+        ({"limit": 101}, InvalidInputError, "limit"),
+        ({"oracles": ()}, InvalidInputError, "oracles"),
         ({"oracles": ("psychic",)}, UnknownOracleError, "oracles"),
         ({"weights": {"psychic": 1}}, UnknownOracleError, "weights"),
         ({"weights": {"lexical": 1e308, "semantic": 1e308}}, InvalidInputError, "weights.lexical"),
+        ({"weights": {"lexical": -1}}, InvalidInputError, "weights.lexical"),
         ({"weights": {"lexical": float("nan")}}, InvalidInputError, "weights.lexical"),
         ({"weights": {"lexical": 0, "semantic": 0, "persona": 0}}, InvalidInputError, "weights"),
     ],
