@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -161,8 +162,8 @@ def _kind_of_archive(content: bytes) -> Kind | None:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = set(archive.namelist())
             declared = archive.read("mimetype")[:100].decode("ascii", "replace") if "mimetype" in members else ""
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, ValueError, EOFError):
-        return None  # damaged, encrypted, or of a compression that zipfile does not know
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, OSError, ValueError, EOFError):
+        return None  # damaged, encrypted, or (NotImplementedError, a RuntimeError) of a compression that is not known
     if declared.strip() in _BY_MEDIA_TYPE:
         return _BY_MEDIA_TYPE[declared.strip()]
     main = {"word/document.xml": "docx", "ppt/presentation.xml": "pptx", "xl/workbook.xml": "xlsx"}

@@ -180,6 +180,15 @@ def test_a_later_verdict_takes_the_place_of_the_earlier_and_is_its_owners_alone(
     assert shown(judgements, ANA) == [("when?", "a", 0)]
 
 
+def test_pages_go_on_where_the_one_before_ended(judgements, keep):
+    for number in range(5):
+        keep(ANA, f"q{number}", "a")
+    first, total, cursor = judgements.page(asker=ANA, limit=3)
+    rest, _, end = judgements.page(asker=ANA, limit=3, cursor=cursor)
+    assert [each.verdict.question for each in (*first, *rest)] == ["q4", "q3", "q2", "q1", "q0"]
+    assert (total, end) == (5, None)
+
+
 def test_there_are_only_so_many(judgements, keep, monkeypatch):
     monkeypatch.setattr(module, "MAX_JUDGEMENTS", 2)
     keep(ANA, "a?", "a")

@@ -137,7 +137,7 @@ def test_own_embeddings_are_stored_as_they_are_and_no_model_is_claimed(parts, st
 
 
 @pytest.mark.parametrize("times", range(ATTEMPTS + 1))
-def test_a_document_is_stored_again_where_its_collection_was_reembedded_and_waits_when_that_goes_on(
+def test_a_document_is_stored_again_where_its_collection_was_reembedded_and_has_failed_when_that_goes_on(
     parts, monkeypatch, times
 ):
     left, add = [None] * times, LocalProvider.add_documents

@@ -7,9 +7,9 @@ from io import BytesIO
 import pytest
 
 from retrieval.chunking import StructuredText
-from retrieval.reading import KINDS, DocumentReader, kind_named, kind_of, kind_of_file
+from retrieval.reading import KINDS, DocumentReader, UnreadableError, kind_named, kind_of, kind_of_file
 from tests.support.documents import samples as made
-from tests.support.documents.samples import HEADINGS, HIGH, LOW, PIPE_TABLE
+from tests.support.documents.samples import HEADINGS, HIGH, LOW, PIPE_TABLE, zipped
 
 SAMPLES = made.samples()
 TITLED = ("html", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub", "pdf", "markdown")
@@ -164,6 +164,13 @@ def test_only_texts_have_lines_of_their_own_and_front_matter_moves_none(read):
 @pytest.mark.parametrize("kind", ["pdf", "html", "docx", "pptx", "xlsx", "odt", "ods", "odp", "epub", "ipynb", "text"])
 def test_a_file_without_a_suffix_is_known_by_its_content(kind):
     assert kind_of_file("nameless", partial(BytesIO, SAMPLES[kind][1])).name == kind
+
+
+def test_a_damaged_archive_without_a_suffix_is_of_no_kind():
+    content = zipped({"mimetype": "application/epub+zip" * 20})
+    broken = content[:38] + b"\xff" * 9 + content[47:]  # where the compressed text begins
+    with pytest.raises(UnreadableError, match="is of no kind"):
+        kind_of_file("nameless", partial(BytesIO, broken))
 
 
 @pytest.mark.parametrize(
