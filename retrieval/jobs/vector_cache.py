@@ -56,7 +56,7 @@ class VectorCache:
                 vectors = ask([*missing.values()])
                 with self._lock:
                     known.update(zip(missing, vectors, strict=True))
-                    while sum(len(known) * vectors[0].nbytes for _, known in self._files.values()) > MAX_BYTES:
+                    while sum(_size_bytes(each) for _, each in self._files.values()) > MAX_BYTES:
                         del self._files[next(iter(self._files))]
                 gained()
             parts += [known[digest] for digest in digests]
@@ -65,3 +65,7 @@ class VectorCache:
     def forget(self, file: FileKey) -> None:
         with self._lock:
             self._files.pop(file, None)
+
+
+def _size_bytes(known: Known) -> int:
+    return len(known) * next((each.nbytes for each in known.values()), 0)  # those of a file are of one model
