@@ -34,7 +34,7 @@ def split_front_matter(text: str) -> Parsed:
             read = yaml.load(found[1], _YamlLoader)
         else:
             read = tomllib.loads(found[1].replace("\r\n", "\n"))
-        metadata = orjson.loads(orjson.dumps(read, default=list, option=orjson.OPT_NON_STR_KEYS))
+        metadata = orjson.loads(orjson.dumps(_storable(read), default=list, option=orjson.OPT_NON_STR_KEYS))
         if not isinstance(metadata, dict):
             return Parsed(text)
         check_metadata(metadata)
@@ -54,8 +54,7 @@ def split_front_matter(text: str) -> Parsed:
 
 
 class _YamlLoader(yaml.SafeLoader):
-    """Reads YAML without aliases, by which a short text can name one part a million times. Integers beyond 64 bits stay
-    as they are written."""
+    """Reads YAML without aliases, by which a short text can name one part a million times."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -63,9 +62,10 @@ class _YamlLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def _integer(loader: _YamlLoader, node: yaml.ScalarNode) -> int | str:
-    read: int = loader.construct_yaml_int(node)
-    return read if read.bit_length() < INTEGER_BITS else str(node.value)
-
-
-_YamlLoader.add_constructor("tag:yaml.org,2002:int", _integer)
+def _storable(read: object) -> object:
+    """Return what was read with integers beyond 64 bits, which no metadata has, as text."""
+    if isinstance(read, dict):
+        return {name: _storable(value) for name, value in read.items()}
+    if isinstance(read, list):
+        return [_storable(each) for each in read]
+    return str(read) if isinstance(read, int) and read.bit_length() >= INTEGER_BITS else read

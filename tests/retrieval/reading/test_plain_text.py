@@ -86,8 +86,12 @@ def test_yaml_and_toml_become_metadata_other_texts_are_left_alone_and_no_line_mo
         assert front.text.strip() == text.splitlines()[-1].replace("---", "").strip()
     front = split_front_matter('+++\ntitle = "Plan"\ntags = ["a", "a", " b "]\ndate = 2024-05-01\n+++\nText\n')
     assert (front.title, front.metadata) == ("Plan", {"tags": ["a", "b"], "date": "2024-05-01"})
-    front = split_front_matter("---\nbuild: 123456789012345678901234567890\n---\nText\n")
-    assert (front.metadata, front.warnings) == ({"build": "123456789012345678901234567890"}, [])
+    for text in (
+        "---\nbuild: 123456789012345678901234567890\n---\n",
+        "+++\nbuild = 123456789012345678901234567890\n+++\n",
+    ):
+        front = split_front_matter(text)
+        assert (front.metadata, front.warnings) == ({"build": "123456789012345678901234567890"}, [])
     for text in ("# None\n", "---\n\nA rule, then text\n\n---\n", "---\ntitle: never closed\n", "+++\nnever closed\n"):
         assert split_front_matter(text) == type(front)(text)
 
