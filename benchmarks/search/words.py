@@ -14,6 +14,7 @@ import tempfile
 import time
 from contextlib import ExitStack, closing
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.catalog.words.held import HeldWords
 from wrapper.catalog.words.index import WordIndex
-from wrapper.catalog.words.merging import WordMerging
+from wrapper.catalog.words.merging import QUIET_SECONDS, WordMerging
 
 NAME, BATCH, LIMIT = "words", 500, 10
 
@@ -46,7 +47,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args()
     questions = read_query_set(asked.folder)
-    ways = {"tables": WordIndex(HeldWords(most_words=0)), "memory": WordIndex()}
+    ways = {"tables": WordIndex(HeldWords(most_bytes=0)), "memory": WordIndex()}
     took: dict[str, list[float]] = {way: [] for way in ways}
     with ExitStack() as stack:
         if asked.catalog_url:
@@ -81,7 +82,7 @@ def fill(catalog: Catalog, questions: QuerySet) -> int:
             np.ones((len(some), 1), dtype="<f4"),
         )
         catalog.commit(partial(writes.add_documents, name=NAME, batch=batch))
-    merging = WordMerging(catalog, time.monotonic)
+    merging = WordMerging(catalog, partial(next, count(0.0, QUIET_SECONDS)))  # as if nobody wrote for a while
     while merging.step():
         pass
     return len(records)

@@ -124,14 +124,14 @@ def terms_of(asked: Iterable[Phrases]) -> list[tuple[str, str]]:
 
 
 def stored_occurrences(
-    transaction: Transaction, collection_key: int, segments: Sequence[StoredSegment], terms: Sequence[tuple[str, str]]
+    transaction: Transaction, segments: Sequence[StoredSegment], terms: Sequence[tuple[str, str]]
 ) -> Occurrences:
-    """Return the occurrences of terms by segment and term; a term that occurs nowhere is missing.
+    """Return the occurrences of terms in segments by segment and term; a term that occurs nowhere is missing.
 
     A single letter of a script without spaces occurs wherever a word begins with it.
     """
     found: Occurrences = {}
-    for number, term, block in blocks_of(transaction, collection_key, terms):
+    for number, term, block in blocks_of(transaction, segments, terms):
         found[number, term] = occurrences_in(block, term)
     for language, term in terms:
         if is_letter(term):

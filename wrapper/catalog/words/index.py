@@ -27,9 +27,9 @@ from schemas.words.stop_words import STOP_WORDS
 from wrapper.catalog.contract import GiveWay, PreparedWords, Ranked, Sql, Transaction, WordRow, go_on
 from wrapper.catalog.filters import positions, predicate
 from wrapper.catalog.texts import signatures
-from wrapper.catalog.words.bm25 import Occurrences, Phrases, Scores, occurring, ranked, stored_occurrences, terms_of
+from wrapper.catalog.words.bm25 import Occurrences, Phrases, Scores, occurring, ranked, terms_of
 from wrapper.catalog.words.compounds import COMPOUNDING, parts_of, splits_of
-from wrapper.catalog.words.held import HeldWords
+from wrapper.catalog.words.held import HeldWords, occurrences_of
 from wrapper.catalog.words.languages import DEFAULT
 from wrapper.catalog.words.segments import Mask, Places, Segment, build, encoded
 from wrapper.catalog.words.splitting import identifier_words, query_terms
@@ -103,9 +103,9 @@ class WordIndex:
         The statistics are those of the documents that match `seen`, and only these are found.
         """
         stored = segments(transaction, self._layouts, collection.key)
-        held = self._held.find(transaction, collection.key, stored)
-        read = partial(stored_occurrences, transaction, collection.key, stored) if held is None else held.occurrences
-        searched = stored if held is None else held.segments
+        held = self._held.of(transaction, collection.key, stored)
+        read = partial(occurrences_of, transaction, stored, held)
+        searched = stored
         if seen != EVERYTHING:
             searched = visible(searched, transaction.dialect.matches.of(transaction, collection, seen))
         languages = sorted(

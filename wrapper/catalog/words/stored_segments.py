@@ -144,22 +144,23 @@ def read(transaction: Transaction, segment: StoredSegment) -> Segment:
 
 
 def blocks_of(
-    transaction: Transaction, collection_key: int, terms: Sequence[tuple[str, str]]
+    transaction: Transaction, segments: Sequence[StoredSegment], terms: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[int, str, Block]]:
     """Yield (segment, term, the block that has the term if any has) for terms with their languages.
 
     All are read by one statement: on PostgreSQL each takes a way over the network.
     """
-    if not terms:
+    if not terms or not segments:
         return
+    wanted = transaction.dialect.one_of("s.number", [each.number for each in segments])
     rows = transaction.rows(
         f"WITH asked (language, term) AS (VALUES {', '.join(['(?, ?)'] * len(terms))}), "
         "places AS (SELECT s.number, a.term, (SELECT max(b.first_term) FROM word_blocks b "
         "WHERE b.segment = s.number AND b.first_term <= a.term) AS first_term "
-        "FROM word_segments s JOIN asked a ON a.language = s.language WHERE s.collection_key = ?) "
+        f"FROM word_segments s JOIN asked a ON a.language = s.language WHERE {wanted.text}) "
         "SELECT p.number, p.term, b.first_term, b.terms, b.content "
         "FROM places p JOIN word_blocks b ON b.segment = p.number AND b.first_term = p.first_term",
-        [*chain.from_iterable(terms), collection_key],
+        [*chain.from_iterable(terms), *wanted.parameters],
     )
     for number, term, *block in rows:
         yield number, term, Block(*block)

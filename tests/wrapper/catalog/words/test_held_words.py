@@ -6,6 +6,7 @@ import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from schemas.where import EVERYTHING, Equals
@@ -17,10 +18,10 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.words import held as held_words
-from wrapper.catalog.words import index as index_module
 from wrapper.catalog.words.held import HeldWords
 from wrapper.catalog.words.index import WordIndex
 from wrapper.catalog.words.merging import WordMerging
+from wrapper.catalog.words.segments import Segment
 from wrapper.catalog.words.stored_segments import Layouts, segments
 
 TEXTS = [
@@ -49,31 +50,23 @@ def collection(catalog):
     return name, add
 
 
-@pytest.fixture
-def ask(catalog, collection, monkeypatch):
-    """`ask(query)`: the answer, and whether the words were read from the tables for it."""
-    reads = []
-    usual = index_module.stored_occurrences
-    monkeypatch.setattr(index_module, "stored_occurrences", lambda *given: reads.append(1) or usual(*given))
-
-    def answer(query, where=EVERYTHING):
-        reads.clear()
-        found, total = search(catalog, collection[0], query, where, limit=5)
-        return [(each.document.id, each.score) for each in found], total, bool(reads)
-
-    return answer
-
-
-def test_each_kind_of_question_is_answered_alike(ask, collection):
-    """The first question after a write is read from the tables, those after enough others from memory."""
-    _, add = collection
+def test_each_kind_of_question_is_answered_alike(catalog, collection, never_held):
+    """The words of what was written are held with the first question after it."""
+    name, add = collection
     for change in (["another wing"], ["weather 天気 雨"], ["Maschinen"]):
+        add([*change, *QUERIES], first=7)
         for query in QUERIES:
-            add([*change, query], first=7)
-            first, second, third = (ask(query) for _ in range(3))
-            assert (first[2], third[2]) == (True, False), query
-            assert first[:2] == second[:2] == third[:2], query
-    assert ask("wing", Equals("n", "0"))[:2] == ([("0", pytest.approx(dict(ask("wing")[0])["0"]))], 1)
+            for _ in range(2):
+                mine, told = answers(catalog, query, name, never_held)
+                assert mine == told, query
+    (best,), total = search(catalog, name, "wing", Equals("n", "0"), limit=5)
+    assert (best.document.id, total) == ("0", 1)
+    with catalog.read() as transaction:
+        found = find_collection(transaction, name)
+        held = transaction.dialect.text_index._held.of(
+            transaction, found.key, segments(transaction, Layouts(), found.key)
+        )
+    assert len(held) > 3
 
 
 class Counted:
@@ -83,67 +76,65 @@ class Counted:
         self.number, self.documents, self.words, self.language, self.alive = number, 1, words, "en", None
 
 
-class Made:
-    """What is held of segments like that, at one byte a word."""
-
-    def __init__(self, state, stored):
-        self.state, self.size_bytes = state, sum(each.words for each in stored)
-
-
 @pytest.fixture
-def merged(monkeypatch):
-    """The states that were merged so far."""
-    states = []
+def reads(monkeypatch):
+    """The segments that were read so far. A word takes four bytes, and 666 of them cannot be read."""
+    numbers = []
 
-    def merge(transaction, state, stored):
-        states.append(state)
-        if stored[0].words == 666:
+    def read(transaction, segment):
+        numbers.append(segment.number)
+        if segment.words == 666:
             raise MemoryError
-        return Made(state, stored)
+        nothing = np.zeros(0, dtype=np.int64)
+        return Segment(None, [], nothing, np.zeros(segment.words, dtype=np.uint32))
 
-    monkeypatch.setattr("wrapper.catalog.words.held._merged", merge)
-    return states
-
-
-def asked(held, key, stored, times):
-    return [held.find(None, key, stored) is not None for _ in range(times)]
+    monkeypatch.setattr(held_words, "read", read)
+    return numbers
 
 
-def test_holding_waits_for_as_many_questions_as_it_costs_and_is_bounded(merged):
-    held = HeldWords(most_words=1_900, most_bytes=1_000, words_a_question=100)
-    large, small = [Counted(1, 600)], [Counted(2, 500)]
-    assert asked(held, 1, large, 9) == [False] * 7 + [True] * 2
-    assert asked(held, 2, small, 8) == [False] * 6 + [True] * 2
-    assert asked(held, 1, large, 1) == [False], "both are more than may be held"
-    assert not any(asked(held, 3, [Counted(3, 2_000)], 50))
-    assert len(merged) == 2
+def asked(held, key, stored, times=1):
+    """The numbers of what is held when a collection of these segments is asked, each time."""
+    return [sorted(held.of(None, key, stored)) for _ in range(times)]
 
 
-def test_a_collection_that_made_room_is_held_again_once_it_pays(merged):
-    held = HeldWords(most_bytes=1_000, words_a_question=100)
-    large, small = [Counted(1, 600)], [Counted(2, 500)]
-    asked(held, 1, large, 8)
-    asked(held, 2, small, 7)
-    assert asked(held, 1, large, 9) == [False] * 7 + [True] * 2
-    assert asked(held, 2, small, 8) == [False] * 6 + [True] * 2
+def test_a_segment_is_held_after_as_many_questions_as_it_costs(reads):
+    held = HeldWords(words_a_question=100)
+    large, small, smaller = Counted(1, 350), Counted(2, 40), Counted(3, 20)
+    assert asked(held, 1, [large, small], 6) == [[2]] * 3 + [[1, 2]] * 3
+    assert asked(held, 1, [large, small, smaller], 2) == [[1, 2, 3]] * 2
+    assert reads == [2, 1, 3], "each is read once"
+    assert asked(held, 2, [Counted(4, 150)], 2) == [[], [4]], "each collection pays for its own"
 
 
-def test_what_does_not_fit_alone_makes_no_room_and_is_merged_once_for_a_state(merged):
-    held = HeldWords(most_bytes=1_000, words_a_question=1_000)
-    asked(held, 1, [Counted(1, 400)], 3)
-    assert asked(held, 2, [Counted(2, 1_500)], 50).count(True) == 1
-    assert asked(held, 1, [Counted(1, 400)], 1) == [True]
-    assert asked(held, 2, [Counted(2, 1_500), Counted(4, 1)], 50).count(True) == 1
-    assert len(merged) == 3
+def test_those_that_were_asked_longest_ago_make_room(reads):
+    held = HeldWords(most_bytes=4_000, words_a_question=1_000)
+    first, second, third = ([Counted(number, 400)] for number in (1, 2, 3))
+    asked(held, 1, first)
+    asked(held, 2, second)
+    asked(held, 1, first)
+    assert asked(held, 3, third) == [[3]]
+    assert reads == [1, 2, 3]
+    asked(held, 1, first)
+    assert reads == [1, 2, 3], "it was asked after the second one"
+    asked(held, 2, second)
+    assert reads == [1, 2, 3, 2]
 
 
-def test_a_merge_that_failed_is_tried_again_after_as_many_questions(merged):
-    held = HeldWords(words_a_question=1_000)
+def test_what_does_not_fit_beside_the_others_of_its_collection_takes_no_room_from_them(reads):
+    held = HeldWords(most_bytes=4_000, words_a_question=1_000)
+    several = [Counted(1, 300), Counted(2, 500), Counted(3, 600)]
+    assert asked(held, 1, several, 5) == [[1, 2]] * 5
+    assert asked(held, 2, [Counted(4, 2_000)], 9) == [[]] * 9
+    assert reads == [1, 2]
+
+
+def test_a_segment_that_could_not_be_read_is_tried_again(reads):
+    held = HeldWords(words_a_question=333)
     for _ in range(2):
-        assert asked(held, 1, [Counted(1, 666)], 1) == [False]
+        assert asked(held, 1, [Counted(1, 666)]) == [[]]
         with pytest.raises(MemoryError):
-            held.find(None, 1, [Counted(1, 666)])
-    assert len(merged) == 2
+            held.of(None, 1, [Counted(1, 666)])
+    assert reads == [1, 1]
 
 
 @pytest.mark.slow
@@ -156,13 +147,13 @@ def test_what_is_held_takes_no_more_memory_than_is_counted(collection, catalog):
         key = find_collection(transaction, collection[0]).key
         stored = segments(transaction, Layouts(), key)
         tracemalloc.start(20)
-        held = HeldWords(words_a_question=10**9)
-        taken = [held.find(transaction, key, stored) for _ in range(2)][-1]
+        taken = HeldWords(words_a_question=10**9).of(transaction, key, stored)
         by_holding = tracemalloc.Filter(inclusive=True, filename_pattern=held_words.__file__, all_frames=True)
         used_bytes = sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([by_holding]).traces)
         tracemalloc.stop()
-    assert taken.size_bytes > 2_000 * 80
-    assert 0.7 < used_bytes / taken.size_bytes < 1.3
+    size_bytes = sum(each.size_bytes for each in taken.values())
+    assert size_bytes > 2_000 * 80
+    assert 0.7 < used_bytes / size_bytes < 1.3
 
 
 NAMES = ("one", "other")
@@ -183,7 +174,7 @@ def catalogs(open_database):
 
 @pytest.fixture
 def never_held():
-    return WordIndex(HeldWords(most_words=0))
+    return WordIndex(HeldWords(most_bytes=0))
 
 
 def change(catalog, dice):
@@ -222,15 +213,15 @@ def answers(catalog, query, name, never_held):
 @pytest.mark.slow
 def test_an_answer_from_memory_is_that_of_its_snapshot(catalogs, never_held, monkeypatch):
     from_memory, wrong = [], []
-    find = HeldWords.find
+    of = HeldWords.of
 
     def counted(held, *given):
-        found = find(held, *given)
-        if found is not None:
+        found = of(held, *given)
+        if found:
             from_memory.append(1)
         return found
 
-    monkeypatch.setattr(HeldWords, "find", counted)
+    monkeypatch.setattr(HeldWords, "of", counted)
     over = threading.Event()
 
     def write(catalog, seed):
