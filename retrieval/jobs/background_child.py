@@ -27,6 +27,7 @@ from registry.provider_registry import ProviderRegistry
 from retrieval.chunking import Syntax
 from retrieval.ingest.profiles import Chunking
 from retrieval.workers.messages import read_message, write_messages
+from retrieval.workers.stopping import begin_in_background
 from schemas.errors import RagError
 
 NICE = 10
@@ -35,7 +36,7 @@ have next to nothing, and a busy neighbour on the machine would keep uploads wai
 
 
 def main() -> None:
-    os.nice(NICE)
+    begin_in_background(NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer

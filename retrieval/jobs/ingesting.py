@@ -37,6 +37,7 @@ from schemas.connections import CollectionInfo
 from schemas.contracts.jobs import DONE, EMBEDDING, FAILED, SKIP, UNCHANGED, DueFile, Job, JobFile
 from schemas.contracts.rule_documents import EmbeddingFailureError
 from schemas.errors import CollectionNotFoundError, DiskFloorError, NotRecordedError, RagError, UnavailableError
+from schemas.giving_way import QUESTIONS
 from schemas.records import Vector
 from schemas.settings import RetrievalSettings
 from schemas.storage.reembedding import recorded_model
@@ -54,7 +55,7 @@ PROGRESS_SECONDS = 1.0
 
 MAX_BEGINNINGS = 10
 """How often a file is begun before it is given up: one that ends the service each time must not do so for ever."""
-LONG_CHARACTERS = 50_000
+LONG_CHARACTERS = 10_000
 """The length from which a text is split beside the questions."""
 
 CallerOf = Callable[[Job], Caller]
@@ -304,7 +305,9 @@ class _FileWork:
     def _vectors(self, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
         ask = partial(embed_or_name, self.of.embed, embedding, check=self.check)
         key = self.job.id, self.file.number
-        return self.of.vector_cache.embed(key, embedding, texts, ask, self._gain, tries=self.file.tries)
+        vectors = self.of.vector_cache.embed(key, embedding, texts, ask, self._gain, tries=self.file.tries)
+        QUESTIONS.let_pass()
+        return vectors
 
     def _gain(self) -> None:
         self.has_gained = True
@@ -319,6 +322,7 @@ class _FileWork:
         """Return the document such that it tells how many chunks it has as soon as it is split."""
 
         def split(text: str) -> SplitDocument:
+            QUESTIONS.let_pass()
             made = document.split(text)
             pages = document.metadata.get("pages")
             self.tell(status=EMBEDDING, chunks=len(made.chunks), pages=pages if isinstance(pages, int) else None)

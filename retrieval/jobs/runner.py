@@ -18,6 +18,7 @@ from retrieval.reading import DocumentReader
 from schemas.access.callers import SERVICE, acting_as
 from schemas.contracts.jobs import DueFile, Place
 from schemas.errors import RagError
+from schemas.giving_way import QUESTIONS
 
 log = structlog.get_logger(__name__)
 
@@ -209,7 +210,7 @@ class JobRunner:
     def _work_on(self, work: _UnderWay) -> None:
         file, outcome, seconds = work.file, Outcome.SERVICE_FAILS, 0.0
         try:
-            with deadlines.while_wanted(lambda: work.is_unwanted):
+            with QUESTIONS.given_way(), deadlines.while_wanted(lambda: work.is_unwanted):
                 outcome, seconds = self._work.run(file, embeds=lambda: self._embeds(work.connection))
         except StoppedError:
             outcome = Outcome.NOTHING

@@ -35,6 +35,7 @@ from retrieval.parsing.parsed import (
     without_surrogates,
 )
 from retrieval.workers.messages import read_message, write_messages
+from retrieval.workers.stopping import begin_in_background
 
 PARSERS = {
     "pdf": "pdf_pages:parse",
@@ -82,7 +83,7 @@ class Question:
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--nice", type=int, default=0)
-    os.nice(options.parse_args().nice)
+    begin_in_background(options.parse_args().nice)
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     while (told := read_message(questions)) is not None and (content := read_message(questions)) is not None:

@@ -38,6 +38,7 @@ from schemas.access.turns import waiting_for
 from schemas.bounds import MAX_RESULTS
 from schemas.contracts.search import FusedResult, SearchAnswer, SearchReceipt, SearchRequest, check_query
 from schemas.errors import CollectionNotFoundError, InvalidInputError
+from schemas.giving_way import QUESTIONS
 from schemas.settings import RetrievalSettings
 from schemas.storage.erasure_count import UNKNOWN
 from schemas.ways import RRF
@@ -106,15 +107,16 @@ class SearchEngine:
         CollectionNotFoundError for a collection that the request names in full, what `Reranking.connection_of`
         raises for the connection that it names, and BusyError when too many wait for the connections that it asks.
         """
-        plan = self._plan(request)
-        cached, began_at = self._cached(plan)
-        if cached is not None:
-            return cached
-        with waiting_for(partial(self._services, plan)):
-            plan = plan.begun()
-            found = self._ask(plan)
-            self._ranker.rank(plan, found)
-            return self._answer(plan, found, began_at)
+        with QUESTIONS.answering():
+            plan = self._plan(request)
+            cached, began_at = self._cached(plan)
+            if cached is not None:
+                return cached
+            with waiting_for(partial(self._services, plan)):
+                plan = plan.begun()
+                found = self._ask(plan)
+                self._ranker.rank(plan, found)
+                return self._answer(plan, found, began_at)
 
     def _plan(self, request: SearchRequest) -> Plan:
         check_query(request.query)

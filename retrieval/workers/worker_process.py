@@ -16,6 +16,7 @@ import orjson
 import structlog
 
 from retrieval.workers.messages import read_message, write_messages
+from retrieval.workers.stopping import CAN_STOP, await_answer
 from schemas.errors import UnavailableError
 from schemas.threads import begin, begin_thread
 
@@ -41,7 +42,7 @@ class WorkerProcess:
 
     `env`, by default that of this process, and `cwd` are its own, and so is its session where it `is_apart`, since
     Ctrl-C is for whoever asks; what it writes to its standard error is logged otherwise. `name` is what it is called in
-    sentences. `clock` returns seconds.
+    sentences. `clock` returns seconds. While the service answers questions, the process is stopped now and then.
     """
 
     name: str
@@ -55,6 +56,7 @@ class WorkerProcess:
     _owner: int = field(default=0, init=False)
     _opening: bytes = field(default=b"", init=False)
     _used_at: float = field(default=0.0, init=False)
+    _has_answered: bool = field(default=False, init=False)
     _is_closed: bool = field(default=False, init=False)
 
     @property
@@ -86,9 +88,12 @@ class WorkerProcess:
                 assert process.stdin is not None
                 assert process.stdout is not None
                 write_messages(process.stdin, orjson.dumps(question), content)
+                if self._has_answered and CAN_STOP:  # before that, it may not have begun to notice who is gone
+                    await_answer(process.stdout, self._send)
                 answer, more = read_message(process.stdout), read_message(process.stdout)
                 if answer is None or more is None:
                     raise EOFError
+                self._has_answered = True
             except (OSError, EOFError) as error:
                 self._end()
                 if is_late.is_set():
@@ -135,13 +140,19 @@ class WorkerProcess:
                 env=self.env,
                 start_new_session=self.is_apart,
             )
-            self._owner, self._opening = os.getpid(), opening
+            self._owner, self._opening, self._has_answered = os.getpid(), opening, False
             if process.stderr is not None:
                 begin_thread("worker-lines", self._log_lines, process.stderr)
             if opening:
                 assert process.stdin is not None
                 write_messages(process.stdin, opening)
         return self._process
+
+    def _send(self, number: int) -> None:
+        """Send a signal to the process and, where it is apart, to those that it began."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            (os.killpg if self.is_apart else os.kill)(process.pid, number)
 
     def _end(self) -> None:
         process, self._process = self._process, None

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from schemas.errors import RagError, TooSlowError
+from schemas.giving_way import QUESTIONS
 from schemas.shared_database import Place
 from schemas.storage import read_limits
 from schemas.storage.erasure_count import open_erasure_count
@@ -142,12 +143,13 @@ class Catalog:
             return operation(transaction)
 
     def give_way(self) -> None:
-        """Wait a moment while another thread of this process holds the write lock.
+        """Wait a moment while another thread of this process holds the write lock, and in the background for questions.
 
         That one gives Python's interpreter lock away with each statement. From a thread that computes it gets that back
         milliseconds later, and writers of other processes wait as long.
         """
         self._nobody_writes.wait(GIVES_WAY_SECONDS)
+        QUESTIONS.let_pass()
 
     def change_counter(self) -> AbstractContextManager[ChangeCounter]:
         """Open a cheap counter whose number changes when any other process or connection has committed."""

@@ -15,6 +15,7 @@ from itertools import chain
 import structlog
 
 from schemas.errors import RagError, UnavailableError
+from schemas.giving_way import QUESTIONS
 from schemas.storage.leadership import Leadership
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
@@ -117,6 +118,7 @@ class Indexer:
 
     def _run(self) -> None:
         with ExitStack() as stack:
+            stack.enter_context(QUESTIONS.given_way())
             changes = stack.enter_context(self._catalog.change_counter())
             stack.callback(self._leadership.release)
             stack.callback(self._wake.stop_listening)
@@ -205,6 +207,7 @@ class Indexer:
         self._served.add(key)
         began_at = self._clock()
         try:
+            QUESTIONS.let_pass()
             self._applier.apply(together)
         except RagError as error:
             if not self._still_leads_after_writing([key]):

@@ -7,12 +7,15 @@ from unittest.mock import Mock
 import pytest
 
 from providers.outbound import deadlines
+from retrieval.jobs import ingesting
 from retrieval.jobs import runner as running
 from retrieval.jobs.runner import JobRunner
 from retrieval.workers.worker_process import WorkerEndedError
 from schemas.access.owners import Asker
 from schemas.errors import BusyError, InvalidInputError, UnavailableError
+from schemas.giving_way import LOOK_SECONDS, Questions
 from tests.support.live import eventually
+from wrapper.catalog import catalog
 
 
 @pytest.fixture
@@ -82,6 +85,27 @@ def test_connections_that_hang_hold_up_no_others_and_end_with_their_jobs(parts, 
         parts.jobs.cancel(each, asker=Asker(sees_all=True))
     eventually(lambda: not runner._now_under_way())
     assert runner._failures == {}
+
+
+def test_the_work_on_files_gives_way_to_questions(parts, runner, monkeypatch):
+    waits = []
+    questions = Questions(lambda: 1_000.0 + sum(waits), waits.append)
+    for room in (running, ingesting, catalog):
+        monkeypatch.setattr(room, "QUESTIONS", questions)
+    embed = parts.embed
+
+    def embed_after_a_while(connection, texts):
+        waits.append(0.0)
+        return embed(connection, texts)
+
+    parts.embed = embed_after_a_while
+    with questions.answering():
+        questions.let_pass()
+        job = parts.upload(*files("ada", 1), owner="ada")
+        assert waits == []
+        runner.start()
+        eventually(lambda: status(parts, job) == "done")
+    assert LOOK_SECONDS in waits[: waits.index(0.0)]
 
 
 def test_an_owner_whose_connections_hang_leaves_threads_to_others(parts, runner, monkeypatch):

@@ -22,6 +22,7 @@ from schemas.errors import (
     TooManyRequestsError,
     UnavailableError,
 )
+from schemas.giving_way import QUESTIONS
 from schemas.records import GatherSpec, OrderBy
 from schemas.storage import read_limits
 from schemas.where import parse_where
@@ -59,6 +60,25 @@ def test_each_is_asked_for_a_multiple_of_the_limit_within_bounds_and_a_low_limit
     two = Told("two", *(f"two-{n}" for n in range(39)), "both")
     assert ids(make(one, two, fetch_min=50).search(SearchRequest(QUERY, limit=1))) == ["both"]
     assert make().search(SearchRequest("zebra " * 333 + "z")).results
+
+
+def test_a_question_is_under_way_until_it_is_answered_or_has_failed(make):
+    seen = []
+
+    class Looking(Told):
+        def query(self, question, limit):
+            seen.append(QUESTIONS.are_under_way())
+            if len(seen) > 1:
+                raise UnavailableError("away")
+            return super().query(question, limit)
+
+    engine = make(Looking("looking", "one"))
+    engine.search(SearchRequest(QUERY))
+    assert not QUESTIONS.are_under_way()
+    with pytest.raises(SearchFailedError):
+        engine.search(SearchRequest(QUERY))
+    assert seen == [True, True]
+    assert not QUESTIONS.are_under_way()
 
 
 def test_oracles_are_asked_at_the_same_time(make):

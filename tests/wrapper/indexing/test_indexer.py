@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from schemas.giving_way import LOOK_SECONDS, MOST_SECONDS, Questions
 from schemas.storage.leadership import FileLeadership
 from tests.support.live import eventually
 from tests.wrapper.indexing.workers import SECONDS, Calls
 from wrapper.catalog.names import collection_writes
 from wrapper.engine.failures import EngineUnavailableError
+from wrapper.indexing import indexer as indexing
 from wrapper.indexing.bell import Bell
 from wrapper.indexing.indexer import IDLE_POLL_SECONDS, MERGED_DOCUMENTS, POLL_SECONDS
 
@@ -24,6 +26,16 @@ def test_a_waiting_writer_is_told_when_its_write_is_applied(workers):
     assert workers.calls.upserts == [("one", ["a"])]
     workers.until_applied()
     assert indexer.wait(entry, 0.0), "a write that is applied already needs no wait"
+
+
+def test_the_engine_is_called_beside_a_question_after_a_while(workers, monkeypatch):
+    waits = []
+    questions = Questions(lambda: 1_000.0 + sum(waits), waits.append)
+    monkeypatch.setattr(indexing, "QUESTIONS", questions)
+    with questions.answering():
+        indexer = workers.worker()
+        assert indexer.wait(workers.create("one"), SECONDS)
+    assert sum(waits) == pytest.approx(MOST_SECONDS, abs=LOOK_SECONDS)
 
 
 def test_several_may_wait_for_one_write_and_none_longer_than_it_likes(workers):
