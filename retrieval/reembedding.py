@@ -26,6 +26,7 @@ from retrieval.ingest.embedding_texts import TextNotEmbeddedError, embed_or_name
 from retrieval.jobs.background_helper import BackgroundHelper
 from schemas.access.callers import SERVICE, acting_as
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, RagError, UnavailableError
+from schemas.giving_way import QUESTIONS
 from schemas.records import Document, Vector
 from schemas.storage.reembedding import Part
 
@@ -189,7 +190,8 @@ class Reembedder:
         while not self._stopping.is_set():
             is_busy = False
             try:
-                is_busy = self._storage.leads() and self.step()
+                with QUESTIONS.given_way():
+                    is_busy = self._storage.leads() and self.step()
                 if not is_busy:
                     self._background.rest()
             except RagError as error:

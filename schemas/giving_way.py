@@ -1,7 +1,8 @@
 """Work in the background gives way to questions: somebody waits for their answers.
 
 A low priority is not enough for that. Cores share caches and memory, and threads of one process its interpreter lock.
-Who gives way waits until no question is under way, at most as long as it has worked since it waited last.
+Who gives way waits until no question is under way, at most as long as it has worked since it waited last: where one
+question follows the other, it still has half of the time.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ PLACES = 64
 class Turn:
     """For how long somebody may be made to wait: as long as they have worked since, and `MOST_SECONDS` at most."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._left_seconds, self._at = MOST_SECONDS, clock()
+        self._left_seconds, self._at = 0.0, clock()
 
     def may_wait(self, *, has_waited: bool) -> bool:
         """Return whether they may wait now, having waited or worked since the last call."""
@@ -46,8 +47,8 @@ class Questions:
     ) -> None:
         self._clock = clock
         self._sleep = sleep
-        # When the first question of each process under way began, 0 where there is none: in memory that is inherited,
-        # at a place for each process. Two that share one count as one of them.
+        # When the last question of each process began, 0 where none is under way: in memory that is inherited, at a
+        # place for each process. Two that share one count as one of them.
         self._began = memoryview(mmap.mmap(-1, 8 * PLACES)).cast("d")
         self._lock = threading.Lock()
         self._of_process = (0, 0)
@@ -63,9 +64,14 @@ class Questions:
             self._count(-1)
 
     def are_under_way(self) -> bool:
-        """Return whether a process answers questions, and has not done so for more than `MOST_SECONDS`."""
+        """Return whether a process answers a question that began at most `MOST_SECONDS` ago."""
         since = self._clock() - MOST_SECONDS
         return any(began > since for began in self._began)
+
+    @property
+    def are_given_way(self) -> bool:
+        """Whether this thread gives way to them."""
+        return hasattr(self._own, "turn")
 
     @contextmanager
     def given_way(self) -> Iterator[None]:
@@ -90,8 +96,10 @@ class Questions:
             if process != os.getpid():  # a fork's, which has threads of its own
                 process, count = os.getpid(), 0
             self._of_process = process, count + more
-            if count == 0 or count + more == 0:
-                self._began[process % PLACES] = self._clock() if more > 0 else 0.0
+            if more > 0:
+                self._began[process % PLACES] = self._clock()
+            elif count + more == 0:
+                self._began[process % PLACES] = 0.0
 
 
 QUESTIONS = Questions()

@@ -7,7 +7,6 @@ import os
 import select
 import signal
 import sys
-import time
 from collections.abc import Callable
 from typing import IO
 
@@ -25,11 +24,12 @@ def begin_in_background(nice: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
-def await_answer(answers: IO[bytes], send: Callable[[int], None]) -> None:
-    """Wait until a process begins to answer. `send` sends it a signal."""
+def await_answer(answers: IO[bytes], turn: Turn, send: Callable[[int], None]) -> None:
+    """Wait until a process begins to answer. `turn` is its own, and `send` sends it a signal."""
     poll = select.poll()
     poll.register(answers, select.POLLIN)
-    turn, is_stopped = Turn(time.monotonic), False
+    turn.may_wait(has_waited=False)
+    is_stopped = False
     try:
         while not poll.poll(LOOK_SECONDS * 1e3):
             is_to_stop = turn.may_wait(has_waited=is_stopped) and QUESTIONS.are_under_way()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ import structlog
 from retrieval.workers.messages import read_message, write_messages
 from retrieval.workers.stopping import CAN_STOP, await_answer
 from schemas.errors import UnavailableError
+from schemas.giving_way import Turn
 from schemas.threads import begin, begin_thread
 
 log = structlog.get_logger(__name__)
@@ -57,6 +59,7 @@ class WorkerProcess:
     _opening: bytes = field(default=b"", init=False)
     _used_at: float = field(default=0.0, init=False)
     _has_answered: bool = field(default=False, init=False)
+    _gives_way: Turn = field(default_factory=Turn, init=False)
     _is_closed: bool = field(default=False, init=False)
 
     @property
@@ -89,7 +92,7 @@ class WorkerProcess:
                 assert process.stdout is not None
                 write_messages(process.stdin, orjson.dumps(question), content)
                 if self._has_answered and CAN_STOP:  # before that, it may not have begun to notice who is gone
-                    await_answer(process.stdout, self._send)
+                    await_answer(process.stdout, self._gives_way, self._send)
                 answer, more = read_message(process.stdout), read_message(process.stdout)
                 if answer is None or more is None:
                     raise EOFError
@@ -159,6 +162,9 @@ class WorkerProcess:
         if process is None:
             return
         if self._owner == os.getpid():
+            if self.is_apart:  # what it began may stand still, too
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
             process.kill()
             process.wait()
         for pipe in (process.stdin, process.stdout):

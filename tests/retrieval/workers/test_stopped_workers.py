@@ -78,14 +78,12 @@ def test_it_stands_still_while_a_question_is_answered_and_then_goes_on(tmp_path,
         worker = WorkerProcess("The worker", ["-c", WORKER], is_apart=is_apart)
         stack.callback(worker.close)
         thread = stack.enter_context(ThreadPoolExecutor(1))
-        with asked():
-            worker.ask({"until": "/"}, seconds=PATIENCE_SECONDS)  # it is not stopped before it has answered
+        worker.ask({"until": "/"}, seconds=PATIENCE_SECONDS)
         answer = thread.submit(worker.ask, {"until": str(tmp_path / "now")}, seconds=PATIENCE_SECONDS)
         stack.callback((tmp_path / "now").touch)
         (child,) = eventually(lambda: children(worker.pid))
         with asked():
-            eventually(lambda: is_stopped(worker.pid))
-            eventually(lambda: is_stopped(child) == is_apart)
+            eventually(lambda: is_stopped(worker.pid) and is_stopped(child) == is_apart)
         eventually(lambda: not is_stopped(worker.pid) and not is_stopped(child))
         (tmp_path / "now").touch()
         assert answer.result()[0] == {"child": child}

@@ -3,6 +3,7 @@ the one that drains, which wait for it and take over when it ends."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -28,14 +29,20 @@ def test_a_waiting_writer_is_told_when_its_write_is_applied(workers):
     assert indexer.wait(entry, 0.0), "a write that is applied already needs no wait"
 
 
-def test_the_engine_is_called_beside_a_question_after_a_while(workers, monkeypatch):
-    waits = []
-    questions = Questions(lambda: 1_000.0 + sum(waits), waits.append)
+def test_the_engine_is_called_beside_a_question_after_a_while_and_at_once_if_a_request_waits_for_it(
+    workers, monkeypatch
+):
+    waits, ticks = [], count(1_000.0, 0.001)
+    questions = Questions(lambda: next(ticks) + sum(waits), waits.append)
     monkeypatch.setattr(indexing, "QUESTIONS", questions)
+    indexer = workers.worker()
+    assert indexer.wait(workers.create("one"), SECONDS)
     with questions.answering():
-        indexer = workers.worker()
-        assert indexer.wait(workers.create("one"), SECONDS)
-    assert sum(waits) == pytest.approx(MOST_SECONDS, abs=LOOK_SECONDS)
+        assert indexer.wait(workers.add("one", "a"), SECONDS)
+        assert waits == []
+        with questions.given_way():
+            assert indexer.wait(workers.add("one", "b"), SECONDS)
+    assert 0 < sum(waits) < MOST_SECONDS + LOOK_SECONDS
 
 
 def test_several_may_wait_for_one_write_and_none_longer_than_it_likes(workers):

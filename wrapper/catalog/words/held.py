@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
@@ -25,10 +26,11 @@ MOST_BYTES = 48 << 20
 TERM_BYTES, WORD_BYTES = 90, 4
 """The memory that a term takes, with its string, its count and where it ends, and each word."""
 WORDS_A_QUESTION = 50_000
-"""The number of words that are read in the time that a question takes, roughly: after as many questions as would have
-taken that time, a segment is held."""
+"""The number of words that a question pays for: it takes a millisecond or two to read them."""
+READ_WORDS = 2_000
+"""What reading a segment costs beside its words, in words: on PostgreSQL it is a way over the network."""
 MOST_COUNTED = 1_000
-"""The number of collections whose questions are counted, those that were asked last."""
+"""The number of collections whose questions are counted, and of segments that were too large, the last ones."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class HeldWords:
         self._held: OrderedDict[int, HeldSegment] = OrderedDict()
         self._size_bytes = 0
         self._paid: OrderedDict[int, int] = OrderedDict()
+        self._too_large: OrderedDict[int, int] = OrderedDict()
         self._guard = threading.Lock()
 
     def of(
@@ -94,32 +97,47 @@ class HeldWords:
         self, collection_key: int, missing: Sequence[StoredSegment], held: Mapping[int, HeldSegment]
     ) -> list[StoredSegment]:
         paid = self._paid.pop(collection_key, 0) + self._words_a_question
-        # A word takes 4 bytes at least. What its terms take besides is known when they are read.
         room_bytes = self._most_bytes - sum(each.size_bytes for each in held.values())
         due = []
-        for segment in sorted(missing, key=lambda each: each.words):
-            if segment.words > paid or WORD_BYTES * segment.words > room_bytes:
+        for words, segment in sorted(((_words_of(each), each) for each in missing), key=itemgetter(0)):
+            # What its terms take besides its words is known once they were read.
+            size_bytes = self._too_large.get(segment.number, WORD_BYTES * words)
+            if size_bytes > room_bytes:
                 break
-            paid -= segment.words
-            room_bytes -= WORD_BYTES * segment.words
+            if READ_WORDS + words > paid:
+                self._paid[collection_key] = paid
+                _shorten(self._paid)
+                break
+            paid -= READ_WORDS + words
+            room_bytes -= size_bytes
             due.append(segment)
-        if len(due) < len(missing):
-            self._paid[collection_key] = paid
-            while len(self._paid) > MOST_COUNTED:
-                self._paid.popitem(last=False)
         return due
 
     def _keep(self, number: int, asked: Mapping[int, HeldSegment]) -> None:
         """Keep a segment where there is room beside the others that are asked with it."""
         with self._guard:
-            if number in self._held or sum(each.size_bytes for each in asked.values()) > self._most_bytes:
+            if number in self._held:
+                return
+            if sum(each.size_bytes for each in asked.values()) > self._most_bytes:
+                self._too_large[number] = asked[number].size_bytes
+                _shorten(self._too_large)
                 return
             self._held[number] = asked[number]
             self._size_bytes += asked[number].size_bytes
             while self._size_bytes > self._most_bytes:
-                # Those that are asked stand last.
+                # Those of this question stand last, but for those of others beside it.
                 _, let_go = self._held.popitem(last=False)
                 self._size_bytes -= let_go.size_bytes
+
+
+def _words_of(segment: StoredSegment) -> int:
+    """Return how many words a segment has, those of documents that are gone included."""
+    return segment.words if segment.alive is None else int(segment.layout.words.sum())
+
+
+def _shorten(counted: OrderedDict[int, int]) -> None:
+    while len(counted) > MOST_COUNTED:
+        counted.popitem(last=False)
 
 
 def occurrences_of(
