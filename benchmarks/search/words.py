@@ -59,14 +59,14 @@ def main() -> None:
             catalog = Catalog(SQLiteDatabase(directory / "catalog.sqlite"))
         stack.enter_context(closing(catalog))
         catalog.open()
-        count = fill(catalog, questions)
+        documents = fill(catalog, questions)
         for round_number in range(asked.rounds + 1):
             for way, index in ways.items():
                 with catalog.read() as transaction:
                     milliseconds = ask(transaction, index, questions)
                 if round_number:  # the first fills the caches
                     took[way] += milliseconds
-    _print(took, f"{len(questions.queries)} questions, {count} documents, {asked.rounds} rounds")
+    _print(took, f"{len(questions.queries)} questions, {documents} documents, {asked.rounds} rounds")
 
 
 def fill(catalog: Catalog, questions: QuerySet) -> int:

@@ -63,7 +63,7 @@ class Indexer:
         self._wake = bell or Bell()
         self._stopping = threading.Event()
         self._waiting: dict[int, list[threading.Event]] = {}
-        self._hurried = 0  # of those, who give way to no question themselves
+        self._hurried = 0  # how many of those wait for a request, which must not wait for questions
         self._guard = threading.Lock()
         self._backoff = Rests[int](FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS, clock)
         self._engine_run: object = None

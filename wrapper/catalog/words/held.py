@@ -72,7 +72,9 @@ class HeldWords:
         self._words_a_question = words_a_question
         self._held: OrderedDict[int, HeldSegment] = OrderedDict()
         self._size_bytes = 0
+        # By collection, the words that its questions have paid for and nobody has read.
         self._paid: OrderedDict[int, int] = OrderedDict()
+        # By segment, the bytes of those that were read and found no room: the same question would read them for ever.
         self._too_large: OrderedDict[int, int] = OrderedDict()
         self._guard = threading.Lock()
 
@@ -125,7 +127,6 @@ class HeldWords:
             self._held[number] = asked[number]
             self._size_bytes += asked[number].size_bytes
             while self._size_bytes > self._most_bytes:
-                # Those of this question stand last, but for those of others beside it.
                 _, let_go = self._held.popitem(last=False)
                 self._size_bytes -= let_go.size_bytes
 
