@@ -38,14 +38,14 @@ from retrieval.workers.messages import read_message, write_messages
 from retrieval.workers.stopping import begin_in_background
 
 PARSERS = {
-    "pdf": "pdf_pages:parse",
+    "pdf": "pdf.pdf_pages:parse",
     "html": "html_pages:parse",
-    "docx": "word_documents:parse",
-    "pptx": "slides:parse",
-    "xlsx": "workbooks:parse",
-    "ods": "open_documents:parse_ods",
-    "odt": "open_documents:parse_odt",
-    "odp": "open_documents:parse_odp",
+    "docx": "office.word_documents:parse",
+    "pptx": "office.slides:parse",
+    "xlsx": "office.workbooks:parse",
+    "ods": "office.open_documents:parse_ods",
+    "odt": "office.open_documents:parse_odt",
+    "odp": "office.open_documents:parse_odp",
     "epub": "epub_books:parse",
     "ipynb": "notebooks:parse",
     "email": "mails:parse_email",

@@ -6,7 +6,8 @@ import csv
 import sys
 from functools import partial
 
-from retrieval.parsing.parsed import Parsed, UnreadableError, table
+from retrieval.parsing.parsed import Parsed, UnreadableError
+from retrieval.parsing.table_text import table
 from retrieval.parsing.text_encodings import decoded
 
 _DELIMITERS = ",;\t|"

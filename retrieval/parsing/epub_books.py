@@ -7,8 +7,8 @@ from urllib.parse import unquote
 
 from lxml import etree
 
-from retrieval.parsing.archives import Archive, described, open_archive
 from retrieval.parsing.html_pages import body_blocks, characters
+from retrieval.parsing.office.archives import Archive, described, open_archive
 from retrieval.parsing.parsed import EMPTY, ENCRYPTED, UNREADABLE, MarkdownText, Parsed, UnreadableError
 
 _LABEL = "an EPUB book"

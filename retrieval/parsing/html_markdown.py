@@ -12,7 +12,8 @@ from typing import Any
 
 from lxml import etree
 
-from retrieval.parsing.parsed import collapsed, escaped, fenced, heading, table
+from retrieval.parsing.parsed import collapsed, escaped, fenced, heading
+from retrieval.parsing.table_text import table
 
 # Never text that people read. Forms are not among them: whole pages may be in one.
 _SKIPPED_NAMES = """

@@ -11,14 +11,22 @@ from functools import partial
 from typing import Any
 
 from retrieval.parsing.html_pages import body_blocks
-from retrieval.parsing.parsed import EMPTY, MarkdownText, Parsed, UnreadableError, collapsed, escaped, heading, told
+from retrieval.parsing.parsed import (
+    EMPTY,
+    MarkdownText,
+    Parsed,
+    UnreadableError,
+    collapsed,
+    escaped,
+    heading,
+    listed,
+    told,
+)
 from retrieval.parsing.text_encodings import decoded
 
 _HEADERS = ("From", "To", "Cc", "Date")
 _MESSAGE_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n")
 _QUOTED_START = re.compile(rb"^>(>*From )", re.MULTILINE)
-_MAX_NAMED = 20
-_NAME_CHARACTERS = 100
 
 
 def parse_email(content: bytes) -> Parsed:
@@ -82,7 +90,7 @@ def _body(message: EmailMessage, attachments: list[str]) -> Iterator[str]:
         kind = part.get_content_type()
         if part in attached or not kind.startswith("text/"):
             name = _told(part.get_filename).rpartition("/")[2].rpartition("\\")[2]
-            attachments.append(name[:_NAME_CHARACTERS] or kind)
+            attachments.append(name or kind)
         elif kind == "text/html":
             if not has_plain:
                 with suppress(UnreadableError):
@@ -103,7 +111,4 @@ def _characters(part: Any) -> str:
 
 
 def _named(attachments: list[str]) -> list[str]:
-    if not attachments:
-        return []
-    more = f" and {len(attachments) - _MAX_NAMED} more" if len(attachments) > _MAX_NAMED else ""
-    return [f"Attachments are left out: {', '.join(attachments[:_MAX_NAMED])}{more}"]
+    return [f"Attachments are left out: {listed(attachments)}"] if attachments else []

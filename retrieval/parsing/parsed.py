@@ -21,6 +21,7 @@ UNREADABLE = "unreadable"
 EMPTY = "empty"
 
 _MOST_TAGS = 100
+_NAME_CHARACTERS = 100
 _SEPARATORS = re.compile(r"[,;]")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?![A-Za-z])")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
@@ -107,14 +108,21 @@ def fenced(code: str, language: str = "") -> str:
     return f"{fence}{language}\n{code.rstrip()}\n{fence}"
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return a pipe table whose first row is its header; "" without cells. Short rows are filled up."""
-    width = max((len(row) for row in rows), default=0)
-    if not width:
-        return ""
-    filled = ([*row, *[""] * (width - len(row))] for row in rows)
-    lines = ["| " + " | ".join(collapsed(cell).replace("|", "\\|") for cell in row) + " |" for row in filled]
-    return "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Return names in a sentence, cut to 100 characters each: "a, b and 3 more"."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(name[:_NAME_CHARACTERS] for name in names[:most]) + more
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Return ascending numbers as people write them: "3, 7-9"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return listed([str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs])
 
 
 class MarkdownText:

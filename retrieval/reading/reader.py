@@ -34,6 +34,8 @@ log = structlog.get_logger(__name__)
 _ROOT = str(Path(__file__).resolve().parents[2])
 _FAULT = {"code": UNREADABLE, "message": "cannot be read: the process that reads it ended"}
 _MEGABYTE = 1024 * 1024
+REPLACEMENT = "\ufffd"
+"""What stands where a character could not be read."""
 _WALL_FACTOR = 4
 """How many times as long as it may compute a parser may take by the clock: the machine may be busy, or it is nice."""
 
@@ -99,6 +101,11 @@ class DocumentReader:
         document = self._parsed(content, kind) if kind.is_isolated else _read_plain(content, kind)
         if not document.text.strip():
             raise UnreadableError("contains no text", EMPTY)
+        if replaced := document.text.count(REPLACEMENT):
+            first = document.text.count("\n", 0, document.text.index(REPLACEMENT)) + 1
+            document.warnings.append(
+                f"{replaced} characters cannot be read and are shown as \ufffd, first in line {first}"
+            )
         if document.title == PurePath(name).name:  # a program's own name for a file is no title, whatever the file says
             document.title = None
         return document

@@ -13,7 +13,7 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 
 from retrieval.parsing.parsed import EMPTY, ENCRYPTED, TOO_LARGE, Parsed, UnreadableError, collapsed, told
-from retrieval.parsing.pdf_layout import Line, Page, markdown_of
+from retrieval.parsing.pdf.pdf_layout import Line, Page, markdown_of
 
 MAX_PAGES = 5_000
 _LINE_ENDS = "\r\n"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from lxml import etree
 
-from retrieval.parsing.archives import Archive, core_properties, open_archive, related
-from retrieval.parsing.parsed import MarkdownText, Parsed, collapsed, escaped, heading, table
+from retrieval.parsing.office.archives import Archive, core_properties, open_archive, related
+from retrieval.parsing.parsed import MarkdownText, Parsed, collapsed, escaped, heading
+from retrieval.parsing.table_text import table
 
 _LABEL = "a PowerPoint presentation"
 _MAIN = "ppt/presentation.xml"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lxml import etree
 
-from retrieval.parsing.archives import Archive, described, open_archive
 from retrieval.parsing.html_markdown import local_name, text_of
+from retrieval.parsing.office.archives import Archive, described, open_archive
 from retrieval.parsing.parsed import (
     ENCRYPTED,
     MarkdownText,
@@ -14,8 +14,8 @@ from retrieval.parsing.parsed import (
     collapsed,
     escaped,
     heading,
-    table,
 )
+from retrieval.parsing.table_text import table
 
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"

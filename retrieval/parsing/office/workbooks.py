@@ -8,8 +8,9 @@ from typing import Any
 
 from python_calamine import CalamineError, CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
 
-from retrieval.parsing.archives import core_properties, open_archive
-from retrieval.parsing.parsed import ENCRYPTED, MarkdownText, Parsed, UnreadableError, collapsed, heading, table
+from retrieval.parsing.office.archives import core_properties, open_archive
+from retrieval.parsing.parsed import ENCRYPTED, MarkdownText, Parsed, UnreadableError, collapsed, heading
+from retrieval.parsing.table_text import table
 
 _LABEL = "an Excel workbook"
 

@@ -7,8 +7,8 @@ import xml.dom.expatbuilder  # noqa: F401  mammoth would import it while it read
 
 import mammoth
 
-from retrieval.parsing.archives import core_properties, open_archive
 from retrieval.parsing.html_pages import body_blocks
+from retrieval.parsing.office.archives import core_properties, open_archive
 from retrieval.parsing.parsed import MarkdownText, Parsed
 
 _STYLES = """

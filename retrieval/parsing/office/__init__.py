@@ -1,0 +1,1 @@
+"""Office files that are archives of XML: texts, presentations and spreadsheets."""

@@ -1,0 +1,1 @@
+"""PDF: pages by PDFium, their layout made into Markdown."""
