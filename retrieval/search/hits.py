@@ -24,9 +24,13 @@ IN_ORDER = (OrderBy("chunk_index"),)
 
 @dataclass(slots=True, eq=False)
 class _Hit:
-    """Passages of one document, the best one first."""
+    """Passages of one section of a document, the best one first."""
 
     passages: list[FusedResult]
+
+    @property
+    def section(self) -> object:
+        return self.passages[0].metadata.get("section_id")
 
 
 def hits_of(
@@ -35,7 +39,8 @@ def hits_of(
     """Return (the first `limit` hits of ranked passages, at most `most` of a document; how many passages that kept from
     being hits).
 
-    If it `joins`, a passage that touches the passages of a hit becomes a part of it, up to `MAX_JOINED` of them.
+    If it `joins`, a passage that touches those of a hit in its section becomes a part of it, up to `MAX_JOINED` of them.
+    What stands under another heading is about something else, and a hit of its own.
     """
     hits: list[_Hit] = []
     at: dict[tuple[DocumentKey, int], _Hit] = {}
@@ -45,7 +50,9 @@ def hits_of(
     for passage in ranked:
         document, place = key_of(passage), _place(passage)
         beside = [] if place is None or not joins else [(document, place - 1), (document, place + 1)]
-        touched = sorted({at[each] for each in beside if each in at}, key=hits.index)
+        section = passage.metadata.get("section_id")
+        touching = {at[each] for each in beside if each in at and at[each].section == section}
+        touched = sorted(touching, key=hits.index)
         hit = next((each for each in touched if len(each.passages) < MAX_JOINED), None)
         if sum(len(each.passages) for each in touched) < MAX_JOINED:
             for other in touched[1:]:
