@@ -39,7 +39,7 @@ def hits_of(
     """Return (the first `limit` hits of ranked passages, at most `most` of a document; how many passages that kept from
     being hits).
 
-    If it `joins`, a passage that touches those of a hit in its section becomes a part of it, up to `MAX_JOINED` of them.
+    If it `joins`, a passage that touches those of a hit in its section joins it, up to `MAX_JOINED` of them.
     What stands under another heading is about something else, and a hit of its own.
     """
     hits: list[_Hit] = []
