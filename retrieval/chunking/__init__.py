@@ -4,11 +4,13 @@
 *whole* (`split_whole`): whole documents up to the model's limit, longer ones at `##`, then `###` (contract *rules*).
 *windows* (`split_windows`): chunks of similar size that overlap (contract *documents*).
 
-All of them only choose places to cut: no text is lost, and none is repeated except the overlaps of windows, the header
-of a section of *whole*, and the header of a table, which stands above each of its pieces.
+No chunk is a heading alone: it goes with the text below it or, at the end, above it, and a chunk's section is that of
+the heading above its first text. All of them only choose places to cut: no text is lost, and none is repeated except
+the overlaps of windows, the header of a section of *whole*, and the header of a table, which stands above each of its
+pieces.
 """
 
-from retrieval.chunking.markdown_blocks import Chunk, SplitDocument, StructuredText, Syntax, highest_heading
+from retrieval.chunking.markdown_blocks import Chunk, SplitDocument, StructuredText, Syntax, opening_heading
 from retrieval.chunking.sections import estimate_tokens, split_sections
 from retrieval.chunking.whole import split_whole
 from retrieval.chunking.windows import split_windows
@@ -19,7 +21,7 @@ __all__ = [
     "StructuredText",
     "Syntax",
     "estimate_tokens",
-    "highest_heading",
+    "opening_heading",
     "split_sections",
     "split_whole",
     "split_windows",

@@ -84,17 +84,18 @@ def is_within(spans: Sequence[tuple[int, int]], place: int) -> bool:
     return found < len(spans) and spans[found][0] < place
 
 
-def boundaries_of(document: StructuredText) -> Boundaries:
-    """Return the boundaries of a text: of code those of its lines take the place of those of sentences."""
+def boundaries_of(document: StructuredText, held: Sequence[tuple[int, int]] = ()) -> Boundaries:
+    """Return the boundaries of a text: of code those of its lines take the place of those of sentences. Nothing is cut
+    after the start of a span of `held` and up to its end."""
     if not document.is_plain:
-        return _markdown_boundaries(document)
+        return _markdown_boundaries(document, held)
     paragraphs = _after(document.text, _BLANK_LINES)
     if document.syntax is Syntax.CODE:
         return Boundaries(document, paragraphs, _after(document.text, _LINE))
     return Boundaries(document, paragraphs, sorted({*paragraphs, *_sentence_starts(document.text)}))
 
 
-def _markdown_boundaries(document: StructuredText) -> Boundaries:
+def _markdown_boundaries(document: StructuredText, held: Sequence[tuple[int, int]]) -> Boundaries:
     """Return the boundaries of Markdown.
 
     Blocks are paragraphs, and a heading is not cut off from the block below it. List items, table rows and lines of
@@ -103,15 +104,16 @@ def _markdown_boundaries(document: StructuredText) -> Boundaries:
     blocks = document.block_starts(0)
     headings = {heading.start for heading in document.headings}
     below_headings = {start for before, start in pairwise(blocks) if before in headings}
-    paragraphs = [start for start in blocks if start not in below_headings]
+    paragraphs = [start for start in blocks if start not in below_headings and not is_within(held, start)]
     parts = {document.start_of(token) for token in document.tokens if token.map and token.level}
     for token in document.tokens:
         if token.map and token.type in _LINES_OF_THEIR_OWN:
             parts.update(document.line_starts[token.map[0] : token.map[1]])
     parts.update(_sentence_starts(document.text))
     headers = [(table.start, table.body) for table in document.tables]  # kept whole, and with the first row
-    parts = {start for start in parts - below_headings if not is_within(headers, start)}
-    return Boundaries(document, paragraphs, sorted(parts.union(paragraphs)), headers)
+    whole = sorted([*headers, *held])
+    parts = {start for start in parts - below_headings if not is_within(whole, start)}
+    return Boundaries(document, paragraphs, sorted(parts.union(paragraphs)), whole)
 
 
 def _after(text: str, pattern: re.Pattern[str]) -> list[int]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import regex
@@ -33,6 +33,14 @@ _INK = re.compile(r"\S")
 _MARKUP = re.compile(r"[^\w ,.:;?/()'\"-]|_")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?=[\w\"'-]+[ \t]*:)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 
+# `{#id .class}` of Pandoc and others, `{: #id}` of kramdown, `{/* #id */}` of MDX.
+_ATTRIBUTES = re.compile(r"\{(?::?\s*[#.]\w|/\*)[^{}]*\}$")
+# What of a block says nothing: images, the links around them, tags, and characters by their names.
+_WORDLESS = re.compile(r"!\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])?|<[^<>]*>|&\w+;")
+_EMPTY_LINK = re.compile(r"\[\s*\]\([^()]*\)")
+_WORD = re.compile(r"\w")
+_COMMENT, _COMMENT_END = "<!--", "-->"
+
 # Only at such places may a cluster go on: before a character that joins the one before it, or after one that joins.
 _MAY_GO_ON = regex.compile(
     r"[\p{GCB=EX}\p{GCB=ZWJ}\p{GCB=SM}\p{GCB=V}\p{GCB=T}\p{GCB=RI}]"
@@ -56,7 +64,8 @@ class Chunk:
     """A piece of a document.
 
     section: heading path "A > B", "" when no heading is above. section_id: its slug path, unique in the document.
-    chunk_index: position in the document, from 0. start_line: from 1.
+    chunk_index: position in the document, from 0. start_line: from 1. text_line: that of the first text which is no
+    heading, the same as `start_line` where there is none.
     """
 
     text: str
@@ -64,6 +73,7 @@ class Chunk:
     section_id: str
     chunk_index: int
     start_line: int
+    text_line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +199,58 @@ class StructuredText:
         """Return where the blocks start that are nested in `level` others (0: in none), ascending."""
         return sorted({self.start_of(token) for token in self.tokens if token.map and token.level == level})
 
+    @cached_property
+    def _blocks(self) -> list[tuple[int, bool]]:
+        """Return where each block starts that is in no other, and whether it says something: headings do not, nor do
+        rules, comments, images and empty lists."""
+        blocks = [(0, True)] if self.front_matter else []
+        is_heading = False
+        for token in self.tokens:
+            if token.map and token.level == 0:
+                is_heading = token.type == "heading_open"
+                blocks.append((self.start_of(token), token.type == "table"))
+            if not is_heading and not blocks[-1][1] and _says_something(token):
+                blocks[-1] = blocks[-1][0], True
+        return blocks
+
+    @cached_property
+    def text_starts(self) -> list[int]:
+        """Return where the blocks start that say something, ascending."""
+        return [start for start, says_something in self._blocks if says_something]
+
+    def below_headings(self, place: int, end: int) -> int:
+        """Return where the text starts below the headings at `place`: there itself where there are none, or no text up
+        to `end`."""
+        block = bisect_right(self._blocks, (place, True)) - 1
+        if block < 0 or self._blocks[block][1]:
+            return place
+        found = self.text_start(place)
+        return found if found < end else place
+
+    def text_start(self, place: int) -> int:
+        """Return where the first block from `place` on starts that says something, the end of the text if none does."""
+        found = bisect_left(self.text_starts, place)
+        return self.text_starts[found] if found < len(self.text_starts) else len(self.text)
+
+    def with_their_text(self, count: Callable[[str], int], most: int) -> list[tuple[int, int]]:
+        """Return spans after whose start and up to whose end a cut would part headings from the text below them or, at
+        the end of the text, from that above. Of headings that follow each other and have more than `most` tokens, as
+        `count` counts them, only the last do."""
+        spans: list[tuple[int, int]] = []
+        for end, run in groupby(self.headings, key=lambda heading: self.text_start(heading.start)):
+            starts = [heading.start for heading in run]
+            if not spans and self.text_start(0) == end:
+                starts[0] = 0  # what is above the first heading says nothing either
+            tokens, start = 0, end
+            for each in reversed(starts):
+                tokens += count(self.text[each:start])
+                if tokens > most:
+                    break
+                start = each
+            if start < end:
+                spans.append((start if end < len(self.text) else start - 1, end))
+        return spans
+
     def start_of(self, token: Token) -> int:
         return self.line_starts[token.map[0]] if token.map else 0
 
@@ -215,7 +277,8 @@ class StructuredText:
     def chunk(self, index: int, section: Section, start: int, end: int, above: str) -> Chunk:
         """Return a chunk of a section: `above`, and the text from `start` to `end` without white space at its end."""
         text = above + self.text[start:end].rstrip()
-        return Chunk(text, section.title, section.section_id, index, self.line_of(start))
+        text_line = self.line_of(self.below_headings(start, end))
+        return Chunk(text, section.title, section.section_id, index, self.line_of(start), text_line)
 
     def grapheme_start(self, place: int) -> int:
         """Return the start of the grapheme cluster (what a reader takes for one character, such as a flag, a family or
@@ -234,6 +297,7 @@ class StructuredText:
     def _title(self, content: str) -> str:
         if len(content) > MAX_TITLE_CHARACTERS:
             content = content[:MAX_TITLE_CHARACTERS] + "…"
+        content = _ATTRIBUTES.sub("", content.rstrip())
         if _MARKUP.search(content) and self._marked_characters < MAX_MARKED_CHARACTERS:
             self._marked_characters += len(content)
             children: list[Token] = []
@@ -242,10 +306,20 @@ class StructuredText:
         return " ".join(content.split())
 
 
-def highest_heading(document: StructuredText) -> str | None:
-    """Return the first heading of the highest rank, None when there is none."""
-    headings = [heading for heading in document.headings if heading.title]
-    return min(headings, key=lambda heading: heading.level).title if headings else None
+def opening_heading(document: StructuredText) -> str | None:
+    """Return the heading with which the text begins, None when there is text above the first one."""
+    first = next((heading for heading in document.headings if heading.title), None)
+    above = document.front_matter.end() if document.front_matter else 0
+    return first.title if first and first.start <= document.text_start(above) else None
+
+
+def _says_something(token: Token) -> bool:
+    content = token.content
+    if token.type == "html_block" and content.lstrip().startswith(_COMMENT):
+        content = content.rpartition(_COMMENT_END)[2]
+    if token.type in ("inline", "html_block"):
+        content = _EMPTY_LINK.sub("", _WORDLESS.sub("", content))
+    return _WORD.search(content) is not None
 
 
 def _counted(rule: RuleFuncBlockType) -> RuleFuncBlockType:

@@ -11,15 +11,17 @@ further down in the table repeats. Tokens are estimated, so no tokenizer is load
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
+from retrieval.chunking.boundaries import is_within
 from retrieval.chunking.markdown_blocks import Chunk, StructuredText
 from retrieval.chunking.tables import TableHeaders
 
 DEFAULT_MAX_TOKENS = 256  # the limit of all-MiniLM-L6-v2
 _RESERVED_TOKENS = 12  # the two that the model adds, and room for errors of the estimate
+_HEADINGS_PART = 3  # headings that follow each other take at most a third of the limit
 _SCRAP_PART = 6  # less than a sixth of the limit is a scrap, where its section has more
 _TRIED = 32  # cuts of a kind, which bounds the work where none will do
 
@@ -36,7 +38,8 @@ def split_sections(text: str | StructuredText, *, max_tokens: int = DEFAULT_MAX_
     """Split Markdown (CommonMark and tables) at its headings, and other texts into whole paragraphs where they fit.
 
     YAML front matter belongs to the text before the first heading; a plain text is one section with the id "". A
-    section's path and its chunk's text together stay within `max_tokens`.
+    section's path and its chunk's text together stay within `max_tokens`. A heading without text is part of the section
+    below it.
     """
     if max_tokens < 1:
         raise ValueError("max_tokens is at least 1")
@@ -44,12 +47,16 @@ def split_sections(text: str | StructuredText, *, max_tokens: int = DEFAULT_MAX_
     headers = TableHeaders(document.text, document.tables, estimate_tokens)
     levels = _levels(document)
     sections = document.sections()
+    section_starts = [section.start for section in sections]
+    held = document.with_their_text(estimate_tokens, max_tokens // _HEADINGS_PART)
     chunks: list[Chunk] = []
-    ends = [*(each.start for each in sections[1:]), len(document.text)]
-    for section, section_end in zip(sections, ends, strict=True):
+    starts = [0, *(start for start in section_starts[1:] if start and not is_within(held, start))]
+    for section_start, section_end in pairwise([*starts, len(document.text)]):
+        below = document.below_headings(section_start, section_end)
+        section = sections[bisect_right(section_starts, below) - 1]
         limit = max(max_tokens - _RESERVED_TOKENS - estimate_tokens(section.title), max_tokens // 2, 1)
-        room = _Room(document.text, limit, headers)
-        for start, end in _without_scraps(room, _fit(room, section.start, section_end, levels), levels):
+        room = _Room(document.text, limit, headers, held)
+        for start, end in _without_scraps(room, _fit(room, section_start, section_end, levels), levels):
             if (first := document.ink(start, end)) is not None:
                 chunks.append(document.chunk(len(chunks), section, first, end, headers.above(first, limit)))
     return chunks
@@ -76,10 +83,11 @@ def estimate_tokens(text: str) -> int:
 class _Room:
     """How many tokens a chunk that begins at a place may have, beside the table's header that it repeats."""
 
-    def __init__(self, text: str, limit: int, headers: TableHeaders) -> None:
+    def __init__(self, text: str, limit: int, headers: TableHeaders, held: list[tuple[int, int]]) -> None:
         self._text = text
         self._limit = limit
         self._headers = headers
+        self._held = held
 
     def tokens(self, start: int, end: int) -> int:
         return estimate_tokens(self._text[start:end])
@@ -88,7 +96,7 @@ class _Room:
         return self._limit - self._headers.tokens_above(start, self._limit)
 
     def may_cut(self, place: int) -> bool:
-        return not self._headers.hold(place, self._limit)
+        return not self._headers.hold(place, self._limit) and not is_within(self._held, place)
 
     def has_for(self, start: int, end: int) -> bool:
         return self.tokens(start, end) <= self.at(start)

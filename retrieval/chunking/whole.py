@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import dropwhile, pairwise
+from itertools import pairwise
 from textwrap import shorten
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from retrieval.chunking.tables import TableHeaders
 from retrieval.chunking.tokens import MIN_MAX_TOKENS, MeasuredText, TokenCounter
 
 MAX_NAMED_CHARACTERS = 100  # of a title in a warning
+_HEADINGS_PART = 3  # headings that follow each other take at most a third of the limit
 _HEADER_PART = 4  # a header takes at most a quarter of a chunk
 _ESTIMATE_SLACK_TOKENS = 16
 
@@ -24,7 +25,7 @@ def split_whole(
     *,
     tokens: TokenCounter,
     max_tokens: int = 8192,
-    section: str = "",
+    section: str | None = "",
     levels: tuple[int, int] = (2, 3),
 ) -> SplitDocument:
     """Split a document only when it has more than `max_tokens`.
@@ -37,8 +38,9 @@ def split_whole(
     limit. Text before the first `##` is a chunk of its own; a heading without text goes with what follows. A `#` after
     the first `##` is a split as well, because it ends the section above it.
 
-    `section` names a whole document, and text without a heading. Without it, a whole document is named by its first
-    `##`, else by its first heading. `levels` are the two heading levels to split at, by default 2 and 3.
+    `section` names a whole document, and text without a heading. Where it is "", a whole document is named by its first
+    `##`, else by its first heading; where it is None, by the heading above its first text. `levels` are the two heading
+    levels to split at, by default 2 and 3.
 
     Raises ValueError when max_tokens is below 16, or the levels do not rise from 1 to 6.
     """
@@ -63,20 +65,20 @@ class _Splitter:
         document: StructuredText,
         tokens: TokenCounter,
         max_tokens: int,
-        section: str,
+        section: str | None,
         levels: tuple[int, int],
     ) -> None:
         self._document = document
         self._text = MeasuredText(document.text, tokens)
-        self._boundaries = boundaries_of(document)
+        self._boundaries = boundaries_of(document, document.with_their_text(tokens.count, max_tokens // _HEADINGS_PART))
         self._tables = TableHeaders(document.text, document.tables, tokens.count)
         self._max_tokens = max_tokens
         self._level, self._fallback_level = levels
-        self._section = Section(0, section, slug(section) if section else "")
+        self._is_named_by_start = section is None
+        self._section = Section(0, section or "", slug(section) if section else "")
         self._headings = document.headings
         self._heading_starts = [heading.start for heading in self._headings]
         self._sections = _sections(self._headings, self._fallback_level)
-        self._contents = _contents(document)
         self._chunks: list[Chunk] = []
         self._warnings = [*document.warnings, *_unclosed_fences(document)]
 
@@ -92,6 +94,9 @@ class _Splitter:
     def _section_of_whole(self) -> Section:
         if self._section.title or not self._headings:
             return self._section
+        if self._is_named_by_start:
+            text_start = self._document.below_headings(0, len(self._document.text))
+            return next(each for each in reversed(self._document.sections()) if each.start <= text_start)
         first = next((heading for heading in self._headings if heading.level == self._level), self._headings[0])
         return Section(0, first.title, slug(first.title))
 
@@ -99,20 +104,23 @@ class _Splitter:
         """Split a part at headings of at most `level`; the text before the first `##` is one part of level 2."""
         headings = [heading for heading in self._headings_of(whole.start, whole.end) if heading.level <= level]
         cuts = [whole.start]
-        below = dropwhile(lambda heading: heading.level < level, headings) if level == self._level else headings
-        for heading in below:
-            if self._content_start(cuts[-1]) < heading.start:
+        first = next((each.start for each in headings if each.level == level or level != self._level), whole.end)
+        for heading in headings:
+            above, text_start = self._document.text_start(cuts[-1]), self._document.text_start(heading.start)
+            if above < heading.start and text_start >= self._document.text_start(first):
                 cuts.append(heading.start)
+        if len(cuts) > 1 and self._document.text_start(cuts[-1]) >= whole.end:  # headings at the end
+            cuts.pop()
         spans = [(start, self._document.ink_end(start, end)) for start, end in pairwise([*cuts, whole.end])]
         return [_Part(start, end, self._section_of(level, start, end, whole)) for start, end in spans]
 
     def _section_of(self, level: int, start: int, end: int, whole: _Part) -> Section:
-        """Return the section of the last heading above the text, else of the first one in it, else of the whole."""
+        """Return the section of the last heading above the text, else that of the whole."""
         headings = [heading for heading in self._headings_of(start, end) if heading.start in self._sections]
-        content_start = self._content_start(start)
+        content_start = self._document.text_start(start)
         above = [heading for heading in headings if heading.start < content_start]
         of_level = [heading for heading in above if heading.level <= level]
-        named = of_level[-1:] or above[:1] or [heading for heading in headings if heading.level <= level][:1]
+        named = of_level[-1:] or above[:1]
         return self._sections[named[0].start] if named else whole.section
 
     def _add_section(self, section: _Part) -> None:
@@ -124,7 +132,7 @@ class _Splitter:
 
     def _add_pieces(self, part: _Part) -> None:
         worst = Boundary.PARAGRAPHS
-        header = self._header(part, self._content_start(part.start))
+        header = self._header(part, self._document.text_start(part.start))
         start = self._document.ink(part.start, part.end)
         while start is not None:
             cut, boundary = self._cut(start, part.end, header)
@@ -178,11 +186,6 @@ class _Splitter:
     def _headings_of(self, start: int, end: int) -> list[Heading]:
         return self._headings[bisect_left(self._heading_starts, start) : bisect_left(self._heading_starts, end)]
 
-    def _content_start(self, start: int) -> int:
-        """Return where the first text begins, from `start` on, that is not a heading."""
-        found = bisect_left(self._contents, start)
-        return self._contents[found] if found < len(self._contents) else len(self._document.text)
-
     def _add(self, start: int, end: int, section: Section, header: str) -> None:
         first = self._document.ink(start, end)
         if first is None:  # indentation longer than a chunk
@@ -208,13 +211,6 @@ def _sections(headings: list[Heading], lowest: int) -> dict[int, Section]:
         if heading.level < lowest:
             above = sections[heading.start]
     return sections
-
-
-def _contents(document: StructuredText) -> list[int]:
-    """Return where blocks other than headings start, including the front matter."""
-    headings = {heading.start for heading in document.headings}
-    blocks = [start for start in document.block_starts(0) if start not in headings]
-    return [0, *blocks] if document.front_matter else blocks
 
 
 def _unclosed_fences(document: StructuredText) -> list[str]:

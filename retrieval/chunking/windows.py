@@ -11,6 +11,7 @@ from retrieval.chunking.markdown_blocks import Chunk, StructuredText
 from retrieval.chunking.tables import TableHeaders
 from retrieval.chunking.tokens import MIN_MAX_TOKENS, MeasuredText, TokenCounter
 
+_HEADINGS_PART = 3  # headings that follow each other take at most a third of the limit
 _LAST_CHUNK_PART = 4  # the last chunk has at least a quarter of the limit
 
 
@@ -23,7 +24,7 @@ def split_windows(
     word. It repeats the end of the one before it, at least half of `overlap_tokens` and at most all of it, from the
     start of a sentence where there is one. The last chunk has at least a quarter of `max_tokens`, because the one
     before it ends early enough. Where white space is longer than the overlap, chunks do not overlap and may be shorter
-    than half. `section` is where the chunk starts; code and plain text have none.
+    than half. `section` is where the chunk's text starts, below its first headings; code and plain text have none.
 
     Raises ValueError when max_tokens is below 16, or the overlap is more than a quarter of it.
     """
@@ -35,7 +36,7 @@ def split_windows(
     section_starts = [section.start for section in sections]
     chunks: list[Chunk] = []
     for start, end in _Windows(document, tokens, headers, max_tokens, overlap_tokens).spans():
-        section = sections[bisect_right(section_starts, start) - 1]
+        section = sections[bisect_right(section_starts, document.below_headings(start, end)) - 1]
         chunks.append(document.chunk(len(chunks), section, start, end, headers.above(start, max_tokens)))
     return chunks
 
@@ -51,7 +52,7 @@ class _Windows:
     ) -> None:
         self._document = document
         self._text = MeasuredText(document.text, tokens)
-        self._boundaries = boundaries_of(document)
+        self._boundaries = boundaries_of(document, document.with_their_text(tokens.count, max_tokens // _HEADINGS_PART))
         self._headers = headers
         self._max_tokens = max_tokens
         self._min_tokens = (max_tokens + 1) // 2

@@ -206,8 +206,10 @@ def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
 
 
 def _place_of(marks: Marks, chunk: Chunk) -> Metadata:
-    """Return where a chunk begins, and its `last_page` when that is another."""
+    """Return on which page a chunk begins, and its `last_page` when that is another; else of which sheet or slide its
+    text is: headings above it may be those of an empty one."""
     place = _mark_at(marks, chunk.start_line)
+    place = place if "page" in place else _mark_at(marks, chunk.text_line)
     last = _mark_at(marks, chunk.start_line + chunk.text.count("\n")).get("page")
     return place if last == place.get("page") else {**place, "last_page": last}
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 import orjson
 
-from retrieval.chunking import StructuredText, Syntax, highest_heading
+from retrieval.chunking import StructuredText, Syntax, opening_heading
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.drafts import SourceDocument
 from retrieval.ingest.identity import document_id, same_file
@@ -102,7 +102,7 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
     read, syntax = reader.read(file.content, file.kind, name=path.name), file.kind.syntax
     text = StructuredText(read.text) if syntax is Syntax.MARKDOWN else read.text
     # Front matter that reading has left in the text cannot be read, so its title is none.
-    title = read.title or (highest_heading(text) if isinstance(text, StructuredText) else None)
+    title = read.title or (opening_heading(text) if isinstance(text, StructuredText) else None)
     split, tags = chunking.splitter(syntax), merged_tags(merged_tags(file.tags, file.metadata), read.metadata)
     said = {**read.metadata, **file.metadata}
     told = said.get("tags")

@@ -44,7 +44,7 @@ class Chunking:
         if self.profile == SECTIONS:
             return partial(_split, split_sections, syntax, max_tokens=self.max_tokens)
         if self.profile == WHOLE:
-            return whole(self.embedding, self.max_tokens, levels=self.levels)
+            return whole(self.embedding, self.max_tokens, None, self.levels)
         return windows(self.embedding, self.max_tokens, self.overlap_tokens, syntax)
 
 
@@ -78,11 +78,11 @@ def window_tokens(embedding: EmbeddingProvider) -> int:
 
 
 def whole(
-    embedding: EmbeddingProvider, max_tokens: int, section: str = "", levels: tuple[int, int] = (2, 3)
+    embedding: EmbeddingProvider, max_tokens: int, section: str | None, levels: tuple[int, int] = (2, 3)
 ) -> ReadingSplitter:
     """Keep documents whole up to `max_tokens` (contract *rules*).
 
-    `section` names a document that stays whole; when it is empty, the first heading does.
+    `section` names a document that stays whole, as `split_whole` says.
     """
     tokens = token_counter(embedding)
     return lambda text: split_whole(text, tokens=tokens, max_tokens=max_tokens, section=section, levels=levels)

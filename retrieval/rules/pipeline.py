@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 
 from providers.embeddings.base import EmbeddingProvider
-from retrieval.chunking import StructuredText, highest_heading
+from retrieval.chunking import StructuredText, opening_heading
 from retrieval.failures import write_error
 from retrieval.ingest import profiles
 from retrieval.ingest.collection_writer import CollectionWriter, batches
@@ -234,7 +234,7 @@ def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: Em
     metadata = _checked(document.metadata, settings)
     markdown = StructuredText(document.content)
     section = metadata.get("section")
-    title = split_front_matter(document.content).title or highest_heading(markdown)
+    title = split_front_matter(document.content).title or opening_heading(markdown)
     split = profiles.whole(
         embedding, settings.whole_max_tokens, section if isinstance(section, str) else "", settings.whole_levels
     )

@@ -14,8 +14,8 @@ from registry.topics.topic import TopicByRule
 from retrieval.chunking import (
     StructuredText,
     Syntax,
-    highest_heading,
     markdown_blocks,
+    opening_heading,
     split_sections,
     split_whole,
     split_windows,
@@ -100,7 +100,7 @@ class Words(SupportsTokens):
 
 COUNTER = TokenCounter(Words())
 READERS = {
-    "title": lambda text: highest_heading(StructuredText(text)),
+    "title": lambda text: opening_heading(StructuredText(text)),
     "sections": lambda text: split_sections(text, max_tokens=40),
     "text": lambda text: split_sections(StructuredText(text, Syntax.TEXT), max_tokens=40),
     "whole": lambda text: split_whole(text, tokens=COUNTER, max_tokens=100),

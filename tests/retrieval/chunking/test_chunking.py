@@ -1,5 +1,6 @@
 """Sections and paragraphs are kept together as far as they fit, and what a reader takes for one character is never cut in two."""
 
+import re
 from itertools import groupby
 
 import pytest
@@ -12,7 +13,7 @@ from retrieval.chunking import (
     StructuredText,
     Syntax,
     estimate_tokens,
-    highest_heading,
+    opening_heading,
     split_sections,
     split_whole,
     split_windows,
@@ -67,7 +68,7 @@ def sections(chunks: list[Chunk]) -> list[tuple[str, str]]:
 
 
 def test_sections_are_named_by_their_heading_path_and_repeated_headings_get_ids_of_their_own():
-    text = "before\n\n# Guide\n\ntext\n\n## Set `up` *now*\n\ntext\n\nOther\n=====\n\n### Deep\n"
+    text = "before\n\n# Guide\n\ntext\n\n## Set `up` *now*\n\ntext\n\nOther\n=====\n\ntext\n\n### Deep {#deep .new}\n\ntext"
     assert sections(split_sections(text)) == [
         ("", ""),
         ("Guide", "guide"),
@@ -76,7 +77,7 @@ def test_sections_are_named_by_their_heading_path_and_repeated_headings_get_ids_
         ("Other > Deep", "other/deep"),
     ]
     assert split_sections(text.replace("\n", "\r\n")) == split_sections(text)
-    text = "# A\n## Use\n# A\n## Use\n## Use\n## Use 2\n# !\n"
+    text = "# A\nx\n## Use\nx\n# A\nx\n## Use\nx\n## Use\nx\n## Use 2\nx\n# !\nx\n"
     ids = [chunk.section_id for chunk in split_sections(text)]
     assert ids == ["a", "a/use", "a-2", "a-2/use", "a-2/use-2", "a-2/use-2-2", "section"]
     for nothing in ("", "\n \n\t\n", "\ufeff"):
@@ -101,7 +102,6 @@ def test_a_hash_that_is_not_a_heading_is_text(text):
 def test_front_matter_is_no_heading_nor_is_a_heading_a_chunk_of_its_own_and_a_section_of_one_line_stays_one():
     text = "---\ntitle: 'My page'\ntags: [a]\n---\n\n# Real\n\ntext"
     assert sections(split_sections(text)) == [("", ""), ("Real", "real")]
-    assert sections(split_sections("---\n\n# A\n\n---\n\n# B")) == [("", ""), ("A", "a"), ("B", "b")]
     fence = "```\n" + "echo lamp\n" * 80 + "```"
     chunks = split_sections(f"# Lamps\n\n{fence}\n", max_tokens=200)
     assert chunks[0].text.startswith("# Lamps\n\n```\necho lamp")
@@ -110,10 +110,20 @@ def test_front_matter_is_no_heading_nor_is_a_heading_a_chunk_of_its_own_and_a_se
 
 
 @pytest.mark.parametrize(
-    ("text", "title"), [("## Low\n# High", "High"), ("Set\n---", "Set"), ("no heading", None), ("#", None)]
+    ("text", "title"),
+    [
+        ("## Low\n# High", "Low"),
+        ("Set {#set}\n---", "Set"),
+        ("[![CI](a.svg)](b)\n\n<p align=center><img src=c></p>\n\n---\n\n# Lamps", "Lamps"),
+        ("A letter.\n\n# Vacation", None),
+        ("| Item |\n| --- |\n| Lamp |\n\n# Vacation", None),
+        ("```sh\n# comment\n```\n\n# Late", None),
+        ("no heading", None),
+        ("#", None),
+    ],
 )
-def test_title_is_the_highest_heading(text, title):
-    assert highest_heading(StructuredText(text)) == title
+def test_a_title_is_the_heading_with_which_a_text_begins(text, title):
+    assert opening_heading(StructuredText(text)) == title
 
 
 def test_a_fence_is_kept_whole_where_it_fits_and_else_cut_between_lines():
@@ -222,3 +232,39 @@ def test_a_long_run_of_graphemes_is_split_in_linear_time_and_one_that_is_longer_
     for piece in ("🇩🇪", "👩‍👩‍👧", "\u1112\u1161\u11ab"):
         assert len(SPLITS[split](piece * 4_000)) > 50
     assert len(SPLITS[split]("a" + "\u0301" * 2_000)) > 5
+
+
+LARGER = {
+    "sections": lambda text: split_sections(text, max_tokens=128),
+    "windows": lambda text: split_windows(text, tokens=CL100K, max_tokens=100, overlap_tokens=20),
+    "whole": lambda text: split_whole(text, tokens=CL100K, max_tokens=100).chunks,
+}
+NOTHING_BELOW = ["", "![Chart](chart.svg)", "<!-- to be written -->", "---", "-", "[a]: https://a.example", "&nbsp;"]
+BELOW = {"text": "The lamp is lit.", "table": "| Lamp | Lit |\n| --- | --- |\n" + "| Gull Point | at seven |\n" * 40}
+
+
+@pytest.mark.parametrize("split", LARGER)
+@pytest.mark.parametrize("nothing", NOTHING_BELOW)
+@pytest.mark.parametrize("text", BELOW.values(), ids=BELOW)
+def test_no_chunk_is_a_heading_alone(split, nothing, text):
+    """It goes with what follows, at the end with what precedes, and names only what is above a chunk's own text."""
+    before = f"Setext\n======\n\n{nothing}\n\n## Lamps {{#lamps}}\n\n{nothing}\n\n{text}\n\n"
+    chunks = LARGER[split](f"{before}## Empty\n\n{nothing}\n\n## Seals\n\nThey bask.\n\n# End\n\n{nothing}\n\n## Last")
+    assert all(re.search("lamp|Gull|bask", chunk.text) for chunk in chunks), [chunk.text for chunk in chunks]
+    assert chunks[0].text.startswith("Setext")
+    assert chunks[0].section in ("Setext > Lamps", "Lamps")
+    assert chunks[0].text_line > chunks[0].start_line == 1
+    assert chunks[-1].text.endswith("## Last")
+    assert split == "windows" or len(chunks) == 1 or chunks[-1].section in ("Setext > Seals", "Seals")
+    assert {"Empty", "Setext", "End", "Last"}.isdisjoint(chunk.section.rpartition(" > ")[2] for chunk in chunks)
+
+
+@pytest.mark.parametrize("split", LARGER)
+def test_a_document_of_headings_is_one_chunk_and_one_above_what_is_too_long_stays_with_its_beginning(split):
+    (chunk,) = LARGER[split]("# A\n\n---\n\n## B\n\n### C\n")
+    assert (chunk.section, chunk.text_line) == ("B" if split == "whole" else "A", 1)
+    for below in (PARAGRAPH * 9, "x" * 900, f"- {PARAGRAPH * 9}", f"```\n{PARAGRAPH * 9}\n```", "echo lamp\n" * 90):
+        for size in range(20):
+            chunks = LARGER[split](f"{'word ' * size}.\n\n# Gull Point\n\n## Lamps of the coast\n\n{below}\n\n# End")
+            assert not any(re.fullmatch(r"(?:\s*#.*)+", chunk.text) for chunk in chunks)
+            assert not any(re.search(r"(?:^|\n)#.*\Z", chunk.text) for chunk in chunks[:-1])

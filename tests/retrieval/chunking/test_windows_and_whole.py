@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from providers.embeddings.minilm import MiniLMProvider
 from retrieval.chunking import Chunk, SplitDocument, StructuredText, Syntax, split_whole, split_windows
 from retrieval.chunking.tokens import TokenCounter, token_counter
-from tests.retrieval.chunking.texts import inked_lines, markdown, unique_prose
+from tests.retrieval.chunking.texts import inked, inked_lines, markdown, unique_prose
 
 CL100K = token_counter()
 MINILM = token_counter(MiniLMProvider({}))
@@ -164,9 +164,9 @@ def bodies(split: SplitDocument) -> list[str]:
 @pytest.mark.slow
 @given(markdown, st.integers(60, 200), st.sampled_from([CL100K, MINILM]))
 @settings(max_examples=100, deadline=None)
-def test_every_line_is_in_exactly_one_chunk_in_order_and_every_chunk_within_the_limit(text, max_tokens, tokens):
+def test_every_word_is_in_exactly_one_chunk_in_order_and_every_chunk_within_the_limit(text, max_tokens, tokens):
     split = split_whole(text, tokens=tokens, max_tokens=max_tokens)
-    assert [line for body in bodies(split) for line in inked_lines(body)] == inked_lines(text)
+    assert inked("".join(bodies(split))) == inked(text)
     assert all(tokens.count(chunk.text) <= max_tokens for chunk in split.chunks)
     assert [chunk.chunk_index for chunk in split.chunks] == list(range(len(split.chunks)))
 
