@@ -102,7 +102,9 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
     read, syntax = reader.read(file.content, file.kind, name=path.name), file.kind.syntax
     text = StructuredText(read.text) if syntax is Syntax.MARKDOWN else read.text
     # Front matter that reading has left in the text cannot be read, so its title is none.
-    title = read.title or (opening_heading(text) if isinstance(text, StructuredText) else None)
+    title = read.title
+    if not title and isinstance(text, StructuredText) and file.kind.begins_with_title:
+        title = opening_heading(text)
     split, tags = chunking.splitter(syntax), merged_tags(merged_tags(file.tags, file.metadata), read.metadata)
     said = {**read.metadata, **file.metadata}
     told = said.get("tags")

@@ -7,18 +7,29 @@ import os
 import re
 import stat
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from retrieval.ingest.identity import repeated_names
-from retrieval.reading import UNREADABLE, UNSUPPORTED_KIND, Kind, UnreadableError, kind_of_file
+from retrieval.ingest.zip_members import LEFT_OUT, opened_archive
+from retrieval.reading import (
+    SECRET,
+    UNREADABLE,
+    UNSUPPORTED_KIND,
+    Kind,
+    UnreadableError,
+    kind_of_file,
+    may_hold_secrets,
+)
 from schemas.errors import InvalidInputError, UnavailableError
 
 LINK, NOT_A_FILE = "link", "not_a_file"
 HIDDEN, OF_TOOLS, BEIR, REPEATED_NAME = "hidden", "of_tools", "beir", "repeated_name"
 _OF_TOOLS = re.compile(
-    r"node_modules|__pycache__|site-packages|.*~|.*\.(py[cod]|sw.)|.*\.___jb_\w+___|flycheck_.*|#.*#", re.DOTALL
+    r"node_modules|__pycache__|site-packages|package-lock\.json"
+    r"|.*~|.*\.(py[cod]|sw.)|.*\.___jb_\w+___|flycheck_.*|#.*#",
+    re.DOTALL,
 )
 """Names of what package managers, compilers and editors leave behind; most of it is hidden anyway."""
 _BEIR_CORPUS = "corpus.jsonl"
@@ -29,7 +40,8 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file of a folder. path_below: its path below that folder, with `/`; a single file's is its name.
+    """A file of a folder, or a `member` of an archive there. path_below: its path below that folder, with `/`; a single
+    file's is its name, and a member's is the archive's followed by its name in it.
 
     Links on that path are followed only with `follows_links`, even those that took its place after it was found. A file
     whose `signature` (inode, size, times of the last change in nanoseconds) differs from before may have changed.
@@ -41,17 +53,24 @@ class SourceFile:
     size_bytes: int
     follows_links: bool = False
     signature: tuple[int, ...] = ()
+    member: str = ""
 
     def open(self) -> BinaryIO:
         """Open the file. Raises UnreadableError when it cannot be opened, or is no regular file any more."""
-        return open_below(self.path, self.path_below, self.follows_links)
+        if not self.member:
+            return open_below(self.path, self.path_below, self.follows_links)
+        with self._open_archive() as opened, opened_archive(opened) as archive:
+            return archive.open(self.member)
+
+    def _open_archive(self) -> BinaryIO:
+        return open_below(self.path, self.path_below.removesuffix(f"/{self.member}"), self.follows_links)
 
 
 @dataclass(frozen=True, slots=True)
 class NotTaken:
     """A file, or a folder (its path ends with `/`), that is passed over or cannot be read. `code` is one of those of
-    unreadable files, or `hidden`, `of_tools`, `link`, `not_a_file`, `beir` or `repeated_name`; `message` continues a
-    sentence after the path."""
+    unreadable files, or `hidden`, `secret`, `of_tools`, `link`, `not_a_file`, `beir` or `repeated_name`; `message`
+    continues a sentence after the path."""
 
     path: str
     code: str
@@ -77,16 +96,18 @@ class Found:
 def walk(path: Path, *, follow_links: bool = False) -> Found:
     """Return the files at `path`, a file or a folder, sorted by name, and what is passed over.
 
-    Passed over are hidden files and folders, what tools leave behind, files of no known kind, and BEIR's queries and
-    judgements. Symbolic links are unless `follow_links`, because they may lead out of the folder. Of files whose names
-    are one name, composed and decomposed, the first is found and the others are errors. Raises InvalidInputError when
-    there is no such file or folder, or the file cannot become a document, and UnavailableError when the folder cannot
-    be listed, or is another one at the end than at the beginning, as when it is mounted meanwhile.
+    Passed over are hidden files and folders, what may hold secrets (told first), what tools leave behind, files of no
+    known kind, and BEIR's queries and judgements; a file at `path` itself is found whatever its name is. For an archive
+    there are its members. Symbolic links are passed over unless `follow_links`, because they may lead out of the
+    folder. Of files whose names are one name, composed and decomposed, the first is found and the others are errors.
+    Raises InvalidInputError when there is no such file or folder, or the file cannot become a document, and
+    UnavailableError when the folder cannot be listed, or is another one at the end than at the beginning, as when it is
+    mounted meanwhile.
     """
     if path.is_file():
         found = Found(path.resolve().parent.name)
         _add(path, path.name, True, found)
-        for each in (*found.passed_over, *found.errors):
+        for each in () if found.files else (*found.passed_over, *found.errors):
             raise InvalidInputError(f"'{path}' {each.message}")
         return found
     if not path.is_dir():
@@ -100,6 +121,7 @@ def walk(path: Path, *, follow_links: bool = False) -> Found:
         raise UnavailableError(f"The folder '{path}' cannot be listed: {error.strerror}") from error
     if not os.path.samestat(before, after):
         raise UnavailableError(f"The folder '{path}' was replaced by another")
+    found.passed_over.sort(key=lambda each: each.code != SECRET)
     repeated = repeated_names(file.path_below for file in found.files)
     sentence = "has the name of another file, written in another way: only that one is taken"
     found.errors += [NotTaken(each, REPEATED_NAME, sentence) for each in sorted(repeated)]
@@ -137,6 +159,8 @@ def _list(folder: Path, below: str, follow_links: bool, above: frozenset[Path], 
         path = _shown(f"{below}{entry.name}{'/' if is_folder else ''}")
         if not is_utf8(entry.name):
             found.errors.append(NotTaken(path, UNREADABLE, "has a name that is not UTF-8"))
+        elif not is_folder and may_hold_secrets(entry.name):
+            found.passed_over.append(NotTaken(path, SECRET, f"{LEFT_OUT} (naming the file itself loads it)"))
         elif entry.name.startswith("."):
             found.passed_over.append(NotTaken(path, HIDDEN, "is hidden"))
         elif _OF_TOOLS.fullmatch(entry.name):
@@ -167,7 +191,30 @@ def _add(path: Path, path_below: str, follows_links: bool, found: Found) -> None
         (found.passed_over if is_passed_over else found.errors).append(NotTaken(path_below, why.code, why.message))
     else:
         signature = (told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns)
-        found.files.append(SourceFile(path, path_below, kind, told.st_size, follows_links, signature))
+        file = SourceFile(path, path_below, kind, told.st_size, follows_links, signature)
+        if kind.is_archive:
+            _add_members(file, found)
+        else:
+            found.files.append(file)
+
+
+def _add_members(file: SourceFile, found: Found) -> None:
+    """Add the members of an archive. One that cannot be read is like a folder that cannot be listed."""
+    try:
+        with file.open() as opened, opened_archive(opened) as archive:
+            members = list(archive.members())
+    except UnreadableError as error:
+        found.errors.append(NotTaken(f"{file.path_below}/", error.code, error.message))
+        return
+    for each in members:
+        path_below = f"{file.path_below}/{each.name}"
+        if each.kind is not None:
+            kind, size_bytes = each.kind, each.size_bytes
+            found.files.append(replace(file, path_below=path_below, kind=kind, size_bytes=size_bytes, member=each.name))
+        else:
+            is_passed_over = each.code in (UNSUPPORTED_KIND, SECRET)
+            refused = found.passed_over if is_passed_over else found.errors
+            refused.append(NotTaken(path_below, each.code, each.message))
 
 
 def open_below(path: Path, path_below: str, follows_links: bool = False) -> BinaryIO:

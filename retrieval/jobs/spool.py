@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 from retrieval.ingest.identity import stored_name
 from schemas.contracts.jobs import RefusedFileError, SpooledFile
@@ -146,6 +146,14 @@ class Incoming:
         spooled = SpooledFile(number, name, media_type, size_bytes, digest.hexdigest())
         self.files.append(spooled)
         return spooled
+
+    def take_back(self) -> BinaryIO:
+        """Take the file that came last out again, and return it open."""
+        path = self._folder / str(len(self.files) - 1)
+        opened = path.open("rb")
+        path.unlink()
+        self.files.pop()
+        return opened
 
     def link(self, kept: Path, described: SpooledFile) -> None:
         """Add a file that lies on the disk already, whole and synced: by another name of it, or as a copy where the

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -19,9 +19,10 @@ from retrieval.ingest.files import fingerprint_of
 from retrieval.ingest.identity import document_id, file_ids, stored_name
 from retrieval.ingest.ingestion import is_same_file
 from retrieval.ingest.profiles import chunking_of
-from retrieval.jobs.spool import Incoming, Spool, checked_name, shown_name
+from retrieval.ingest.zip_members import Archive, Member, opened_archive
+from retrieval.jobs.spool import COPIED_BYTES, Incoming, Spool, checked_name, shown_name
 from retrieval.jobs.stored_jobs import StoredJobs
-from retrieval.reading import Kind, kind_of
+from retrieval.reading import EMPTY, UNSUPPORTED_KIND, Kind, UnreadableError, instead_of, kind_of
 from retrieval.text_collections import TextCollections
 from schemas.access.owners import Asker
 from schemas.bounds import MAX_PAGE
@@ -158,24 +159,44 @@ class Upload(AbstractContextManager["Upload"]):
         self._incoming.__exit__(*told)
 
     def take(self, file_name: str, media_type: str, pieces: Iterable[bytes]) -> None:
-        """Take a file, or refuse it and let the others go on.
+        """Take a file, for an archive its members, or refuse it and let the others go on.
 
         Raises JobsFullError and OwnJobsFullError when there is no room for it, PayloadTooLargeError for one file more
         than `MAX_FILES`, and DiskFloorError.
         """
-        if len(self.files) == MAX_FILES:
-            sentence = f"An upload has at most {MAX_FILES} files"
-            raise PayloadTooLargeError(sentence, code="too_many_files", limit=MAX_FILES)
-        try:
+        with self._refusing(file_name):
             name = checked_name(file_name)
             kind = self._checked_kind(name, media_type)
             # Records are read one by one, so that only the room bounds them.
             most = sys.maxsize if kind is not None and kind.is_records else self._uploads.max_file_bytes
             self._incoming.add(name, media_type, self._within_room(pieces), max_bytes=most)
-        except RefusedFileError as error:
+            if kind is None or not kind.is_archive:
+                self.files.append(FileAnswer(name, QUEUED))
+                return
+            with self._incoming.take_back() as opened, opened_archive(opened) as archive:
+                count = len(self.files)
+                for member in archive.members():
+                    self._take_member(archive, member, f"{name}/{member.name}")
+                if len(self.files) == count:
+                    raise UnreadableError("has no files in it", code=EMPTY)
+
+    def _take_member(self, archive: Archive, member: Member, file_name: str) -> None:
+        with self._refusing(file_name):
+            if member.kind is None:
+                raise UnreadableError(member.message, code=member.code)
+            with archive.open(member.name) as opened:
+                self.take(file_name, "", iter(partial(opened.read, COPIED_BYTES), b""))
+
+    @contextmanager
+    def _refusing(self, file_name: str) -> Iterator[None]:
+        """Refuse a file that cannot be taken in the block."""
+        if len(self.files) == MAX_FILES:
+            sentence = f"An upload has at most {MAX_FILES} files"
+            raise PayloadTooLargeError(sentence, code="too_many_files", limit=MAX_FILES)
+        try:
+            yield
+        except (RefusedFileError, UnreadableError) as error:
             self.files.append(FileAnswer(shown_name(file_name), REFUSED, error.code, error.message))
-        else:
-            self.files.append(FileAnswer(name, QUEUED))
 
     def content(self, wanted: Wanted) -> bytes:
         """Return what tells this upload from others: what it asks for, and the names, types and digests of its files.
@@ -213,7 +234,8 @@ class Upload(AbstractContextManager["Upload"]):
         kind = kind_of(name, media_type)
         # What has no suffix is told by its first bytes, when it is read.
         if kind is None and (suffix := PurePosixPath(name).suffix):
-            raise RefusedFileError(f"is of a kind that cannot be read ({suffix})", code="unsupported_kind")
+            sentence = instead_of(name) or f"is of a kind that cannot be read ({suffix})"
+            raise RefusedFileError(sentence, code=UNSUPPORTED_KIND)
         return kind
 
     def _within_room(self, pieces: Iterable[bytes]) -> Iterator[bytes]:

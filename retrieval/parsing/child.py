@@ -53,6 +53,7 @@ PARSERS = {
     "rst": "restructured:parse",
     "csv": "delimited:parse_csv",
     "tsv": "delimited:parse_tsv",
+    "subtitles": "subtitles:parse",
 }
 _MEGABYTE = 1024 * 1024
 _OVERHEAD = 2  # of JSON over the text in it, and some for marks

@@ -39,7 +39,7 @@ _SHARE_OF_MAIN = 0.5  # of a page's characters, from which its main element is a
 
 
 def parse(content: bytes) -> Parsed:
-    """Return the main content of a page. Its title is that of `<title>`, else its first heading."""
+    """Return the main content of a page. Its title is that of `<title>`."""
     root = html_root(characters(content))
     title = collapsed(root.findtext(".//title") or "")
     authors = (each.get("content") for each in root.iter("meta") if (each.get("name") or "").lower() == "author")
@@ -53,8 +53,7 @@ def parse(content: bytes) -> Parsed:
     if len(titles) == 1 and main not in (body, *titles[0].iterancestors()):
         document.add(heading(1, text_of(titles[0])))  # a page's title may stand above its main content
     document.add(*markdown_blocks(main))
-    first = next((each for each in body.iter("h1", "h2", "h3")), None)
-    return document.parsed(title or (text_of(first) if first is not None else "") or None, metadata)
+    return document.parsed(title or None, metadata)
 
 
 def characters(content: bytes) -> str:

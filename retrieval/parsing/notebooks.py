@@ -6,15 +6,15 @@ import json
 import re
 from typing import Any
 
+from retrieval.parsing.markdown_comments import without_comments
 from retrieval.parsing.parsed import MarkdownText, Parsed, UnreadableError, fenced
 
 _MAX_OUTPUT_CHARACTERS = 2_000
-_TITLE = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def parse(content: bytes) -> Parsed:
-    """Return the cells of a notebook in order. Its title is its first heading."""
+    """Return the cells of a notebook in order."""
     try:
         notebook = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -33,16 +33,15 @@ def parse(content: bytes) -> Parsed:
             continue
         source = _joined(cell.get("source", cell.get("input")))
         if cell.get("cell_type") != "code":
-            document.add(source)
+            document.add(without_comments(source))
             continue
         document.add(fenced(source, language) if source.strip() else "")
         for output in cell.get("outputs") or ():
             shown = _output(output)
             left_out += len(shown) > _MAX_OUTPUT_CHARACTERS
             document.add(fenced(shown, "text") if 0 < len(shown) <= _MAX_OUTPUT_CHARACTERS else "")
-    title = _TITLE.search(document.text)
     warnings = [f"{left_out} outputs of more than {_MAX_OUTPUT_CHARACTERS} characters are left out"] if left_out else []
-    return document.parsed(title[1] if title else None, warnings=warnings)
+    return document.parsed(warnings=warnings)
 
 
 def _language(metadata: Any) -> str:

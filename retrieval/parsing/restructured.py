@@ -85,10 +85,9 @@ _page(
 
 
 def parse(content: bytes) -> Parsed:
-    """Return the text of a file. Its title is its first heading."""
+    """Return the text of a file."""
     text = decoded(content)
     directives.directive, roles.role = _directive, _role  # the one way to catch every unknown name
     document = MarkdownText()
     document.add(*body_blocks(_page(text)))
-    title = re.search(r"^#{1,6} (.+)$", document.text, re.MULTILINE)
-    return document.parsed(title[1] if title else None)
+    return document.parsed()

@@ -8,18 +8,23 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from retrieval.chunking import Syntax
 from retrieval.parsing.child import PARSERS
 from retrieval.parsing.parsed import UNSUPPORTED_KIND, UnreadableError
+from retrieval.reading.not_read import INSTEAD, instead_of
 
 _CODE_NAMES = """
     py pyi js mjs cjs jsx ts tsx vue svelte css scss less java kt kts scala groovy cs fs vb go rs swift zig dart
     c h cc cpp cxx hh hpp hxx m mm rb php pl pm lua r jl ex exs erl hs ml clj el
-    sh bash zsh fish ps1 bat sql graphql proto tf cmake gradle yaml yml toml ini cfg
+    sh bash zsh fish ps1 bat sql graphql proto tf cmake gradle
+    yaml yml toml ini cfg conf properties json json5 jsonc xml
 """
-_CODE_TYPES = "text/x-python text/javascript application/javascript application/x-sh text/css application/yaml"
+_CODE_TYPES = """
+    text/x-python text/javascript application/javascript application/x-sh text/css
+    application/yaml application/toml application/json application/xml text/xml
+"""
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 _MACROS = ".macroenabled.12"
 _OPEN = "application/vnd.oasis.opendocument."
@@ -35,14 +40,20 @@ class Kind:
     """A kind of document.
 
     `label` is what people call a file of it. `suffixes` are in lower case and begin with a dot. `syntax` is that of the
-    text that reading makes.
+    text that reading makes. `reads`, `leaves_out` and `marks` are for the table of docs/reading.md: what becomes text,
+    what does not, of which a warning tells, and what chunks know of their place. Where the text `begins_with_title`,
+    a heading at its beginning is the title of the whole, and not that of its first part.
     """
 
     name: str
     label: str
     suffixes: tuple[str, ...]
     media_types: tuple[str, ...]
-    syntax: Syntax
+    reads: str
+    leaves_out: str = ""
+    marks: str = ""
+    syntax: Syntax = Syntax.MARKDOWN
+    begins_with_title: bool = True
 
     @property
     def is_isolated(self) -> bool:
@@ -51,43 +62,121 @@ class Kind:
 
     @property
     def is_records(self) -> bool:
-        """Return whether each line is a document of its own, so that there is no one text to read."""
+        """Return whether each line is a document of its own."""
         return self.name == "jsonl"
 
+    @property
+    def is_archive(self) -> bool:
+        """Return whether each member is a document of its own."""
+        return self.name == "zip"
 
-def _kind(name: str, label: str, suffixes: str, media_types: str, syntax: Syntax = Syntax.MARKDOWN) -> Kind:
-    return Kind(name, label, tuple(f".{each}" for each in suffixes.split()), tuple(media_types.split()), syntax)
+    @property
+    def holds_documents(self) -> bool:
+        """Return whether there is no one text to read."""
+        return self.is_records or self.is_archive
+
+
+def _kind(name: str, label: str, suffixes: str, media_types: str, reads: str, **more: Any) -> Kind:
+    return Kind(name, label, tuple(f".{each}" for each in suffixes.split()), tuple(media_types.split()), reads, **more)
 
 
 KINDS: tuple[Kind, ...] = (
-    _kind("pdf", "a PDF", "pdf", "application/pdf"),
-    _kind("html", "an HTML page", "html htm xhtml shtml xht", "text/html application/xhtml+xml"),
+    _kind(
+        *("pdf", "a PDF", "pdf", "application/pdf"),
+        "the text layer; headings by the bookmarks, else by the size and weight of letters; no running headers, "
+        "footers or page numbers; divided words are joined",
+        marks="page",
+    ),
+    _kind(
+        *("html", "an HTML page", "html htm xhtml shtml xht", "text/html application/xhtml+xml"),
+        "the main content; no navigation, page header or footer, asides, consent banners, scripts, hidden elements or "
+        "addresses of links",
+    ),
     _kind(
         *("docx", "a Word document (DOCX)", "docx docm dotx"),
         f"{_OFFICE}wordprocessingml.document application/vnd.ms-word.document{_MACROS}",
+        "headings, lists, tables, notes",
     ),
     _kind(
         *("pptx", "a PowerPoint presentation (PPTX)", "pptx pptm ppsx"),
         f"{_OFFICE}presentationml.presentation application/vnd.ms-powerpoint.presentation{_MACROS}",
+        "each slide a section, with its tables and notes",
+        marks="slide",
     ),
     _kind(
         *("xlsx", "an Excel workbook (XLSX)", "xlsx xlsm xltx"),
         f"{_OFFICE}spreadsheetml.sheet application/vnd.ms-excel.sheet{_MACROS}",
+        "the values of each visible sheet",
+        leaves_out="hidden sheets",
+        marks="sheet",
+        begins_with_title=False,
     ),
-    _kind("odt", "an OpenDocument text (ODT)", "odt ott", f"{_OPEN}text"),
-    _kind("ods", "an OpenDocument spreadsheet (ODS)", "ods", f"{_OPEN}spreadsheet"),
-    _kind("odp", "an OpenDocument presentation (ODP)", "odp", f"{_OPEN}presentation"),
-    _kind("epub", "an EPUB book", "epub", "application/epub+zip"),
-    _kind("ipynb", "a notebook", "ipynb", "application/x-ipynb+json"),
-    _kind("email", "an e-mail", "eml", "message/rfc822"),
-    _kind("mbox", "a mailbox", "mbox", "application/mbox"),
-    _kind("rst", "reStructuredText", "rst rest", "text/x-rst text/prs.fallenstein.rst"),
-    _kind("csv", "a table (CSV)", "csv", "text/csv"),
-    _kind("tsv", "a table (TSV)", "tsv tab", "text/tab-separated-values"),
-    _kind("jsonl", "records (JSONL)", "jsonl ndjson", "application/jsonl application/x-ndjson", Syntax.TEXT),
-    _kind("markdown", "Markdown", "md markdown", "text/markdown text/x-markdown"),
-    _kind("code", "source code", _CODE_NAMES, _CODE_TYPES, Syntax.CODE),
-    _kind("text", "a text", "txt text", "text/plain", Syntax.TEXT),
+    _kind("odt", "an OpenDocument text (ODT)", "odt ott", f"{_OPEN}text", "as of Word"),
+    _kind(
+        *("ods", "an OpenDocument spreadsheet (ODS)", "ods", f"{_OPEN}spreadsheet"),
+        "as of Excel, what is shown",
+        marks="sheet",
+        begins_with_title=False,
+    ),
+    _kind(
+        *("odp", "an OpenDocument presentation (ODP)", "odp", f"{_OPEN}presentation"),
+        "as of PowerPoint",
+        marks="slide",
+    ),
+    _kind("epub", "an EPUB book", "epub", "application/epub+zip", "the chapters in the order of the spine"),
+    _kind(
+        *("ipynb", "a notebook", "ipynb", "application/x-ipynb+json"),
+        "Markdown as it is, code in fences, outputs of up to 2,000 characters",
+        leaves_out="longer outputs",
+    ),
+    _kind(
+        *("email", "an e-mail", "eml", "message/rfc822"),
+        "headers and text parts",
+        leaves_out="attachments",
+    ),
+    _kind(
+        *("mbox", "a mailbox", "mbox", "application/mbox"),
+        "each mail a section",
+        leaves_out="attachments",
+        begins_with_title=False,
+    ),
+    _kind(
+        *("rst", "reStructuredText", "rst rest", "text/x-rst text/prs.fallenstein.rst"),
+        "what docutils reads; unknown roles and directives keep their text; nothing is included",
+    ),
+    _kind("csv", "a table (CSV)", "csv", "text/csv", "one table; the delimiter is found"),
+    _kind("tsv", "a table (TSV)", "tsv tab", "text/tab-separated-values", "one table"),
+    _kind(
+        *("jsonl", "records (JSONL)", "jsonl ndjson", "application/jsonl application/x-ndjson"),
+        "not one text: each line is a document",
+        syntax=Syntax.TEXT,
+    ),
+    _kind(
+        *("zip", "a ZIP archive of documents", "zip", "application/zip application/x-zip-compressed"),
+        "not one text: each member is a document, `archive.zip/name`; no archives within it",
+        leaves_out="members that are encrypted, hidden or of no kind of this table",
+        syntax=Syntax.TEXT,
+    ),
+    _kind(
+        *("subtitles", "subtitles", "srt vtt", "application/x-subrip text/vtt"),
+        "what is said, with the names of speakers; no times, numbers, notes and styles",
+        syntax=Syntax.TEXT,
+    ),
+    _kind(
+        *("asciidoc", "AsciiDoc", "adoc asciidoc", "text/asciidoc"),
+        "as it is; its headings are sections; no comments and attributes",
+    ),
+    _kind("org", "an Org file", "org", "text/org", "as it is; its headings are sections; no keywords and drawers"),
+    _kind(
+        *("latex", "LaTeX", "tex latex", "application/x-tex text/x-tex"),
+        "as it is; its headings are sections; no preamble and comments",
+    ),
+    _kind(
+        *("markdown", "Markdown", "md markdown mdown mkd mdx qmd rmd", "text/markdown text/x-markdown"),
+        "as it is; front matter in YAML or TOML becomes metadata; no comments, nor the imports at the top of MDX",
+    ),
+    _kind("code", "source code", _CODE_NAMES, _CODE_TYPES, "as it is", syntax=Syntax.CODE),
+    _kind("text", "a text", "txt text log", "text/plain", "as it is", syntax=Syntax.TEXT),
 )
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
@@ -103,9 +192,11 @@ def kind_named(name: str) -> Kind:
 def kind_of(name: str, media_type: str | None = None) -> Kind | None:
     """Return the kind of a file by the suffix of its name, else by its media type; None when neither is known.
 
-    Any other `text/…` is a text, unless the name has a suffix that is not known.
+    Any other `text/…` is a text, unless the name has a suffix that is not known, or one of `INSTEAD`.
     """
     suffix = PurePosixPath(name).suffix.lower()
+    if suffix in INSTEAD:
+        return None
     if suffix in _BY_SUFFIX:
         return _BY_SUFFIX[suffix]
     essence = (media_type or "").partition(";")[0].strip().lower()
@@ -130,7 +221,7 @@ def kind_of_file(name: str, opened: Callable[[], BinaryIO], media_type: str | No
             raise UnreadableError(f"cannot be read: {error.strerror}") from error
         kind = _kind_of_content(content)
     if kind is None:
-        raise UnreadableError("is of no kind that can be read", code=UNSUPPORTED_KIND)
+        raise UnreadableError(instead_of(name) or "is of no kind that can be read", code=UNSUPPORTED_KIND)
     return kind
 
 
@@ -168,3 +259,13 @@ def _kind_of_archive(content: bytes) -> Kind | None:
         return _BY_MEDIA_TYPE[declared.strip()]
     main = {"word/document.xml": "docx", "ppt/presentation.xml": "pptx", "xl/workbook.xml": "xlsx"}
     return next((_BY_NAME[name] for member, name in main.items() if member in members), None)
+
+
+def kinds_table() -> str:
+    """Return the table of docs/reading.md."""
+    rows = [("Kind", "Suffixes", "What is read", "Left out, with a warning", "Marks"), ("---",) * 5]
+    for kind in KINDS:
+        suffixes = " ".join(f"`{suffix}`" for suffix in kind.suffixes)
+        marks = f"`{kind.marks}`" if kind.marks else ""
+        rows.append((f"`{kind.name}`", suffixes, kind.reads, kind.leaves_out, marks))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

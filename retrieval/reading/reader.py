@@ -11,6 +11,7 @@ import structlog
 
 from retrieval.parsing.child import Question
 from retrieval.parsing.confinement import lacking
+from retrieval.parsing.markdown_comments import without_comments
 from retrieval.parsing.parsed import (
     EMPTY,
     TOO_LARGE,
@@ -22,8 +23,9 @@ from retrieval.parsing.parsed import (
     without_surrogates,
 )
 from retrieval.parsing.text_encodings import decoded
-from retrieval.reading.front_matter import split_front_matter
+from retrieval.reading.front_matter import split_front_matter, without_imports
 from retrieval.reading.kinds import Kind, is_pdf
+from retrieval.reading.markup import KINDS_OF_MARKUP, markdown_of
 from retrieval.workers.worker_process import WorkerEndedError, WorkerProcess, WorkerTimeoutError
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
@@ -93,8 +95,9 @@ class DocumentReader:
 
         Raises UnreadableError, whose code says why there is no text.
         """
-        if kind.is_records:
-            raise UnreadableError(f"is {kind.label}: each line is a document of its own", code=UNSUPPORTED_KIND)
+        if kind.holds_documents:
+            part = "line" if kind.is_records else "member"
+            raise UnreadableError(f"is {kind.label}: each {part} is a document of its own", code=UNSUPPORTED_KIND)
         content = self._bytes(content)
         if kind.name != "pdf" and is_pdf(content):
             raise UnreadableError(f"is a PDF, not {kind.label}")
@@ -171,4 +174,10 @@ def _answer(process: WorkerProcess, question: Question, content: bytes, wall_sec
 
 def _read_plain(content: bytes, kind: Kind) -> Parsed:
     text = without_surrogates(decoded(content))
-    return split_front_matter(text) if kind.name == "markdown" else Parsed(text)
+    if kind.name in KINDS_OF_MARKUP:
+        return markdown_of(kind.name, text)
+    if kind.name != "markdown":
+        return Parsed(text)
+    document = split_front_matter(text)
+    document.text = without_comments(without_imports(document.text))
+    return document

@@ -57,7 +57,7 @@ def refused(listener):
         files[f"fetches.{kind}"] = (hostile.with_entities(kind, fetched), ("unreadable",))
     noise = random.Random(0).randbytes(3_000)
     for kind in KINDS:
-        if not kind.is_records:
+        if not kind.holds_documents:
             files[f"noise{kind.suffixes[0]}"] = (noise, ("unreadable",))
     for kind, (name, content) in samples.samples().items():
         if kind in TRUNCATED:

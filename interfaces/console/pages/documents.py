@@ -9,6 +9,7 @@ from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
 from interfaces.console.wire import encoded
+from retrieval.reading import SECRETS
 
 blueprint = Blueprint("documents", __name__, url_prefix="/documents")
 
@@ -24,6 +25,7 @@ def bring() -> str:
         collections=wire().get("/collections", aside=True, limit=200)["collections"],
         jobs=wire().get("/api/jobs", limit=JOBS)["jobs"],
         watchers=wire().get("/api/watchers")["watchers"],
+        secrets=f"^(?:{SECRETS.pattern})$",
     )
 
 

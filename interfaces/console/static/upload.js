@@ -47,7 +47,13 @@ async function filesOf(entry, folder = "") {
   return (await Promise.all(found.map((each) => filesOf(each, `${name}/`)))).flat();
 }
 
-async function bring(files) {
+async function bring(found) {
+  const files = found.filter((each) => !isSecret(each));
+  const secrets = found.filter(isSecret).map((each) => each.name);
+  if (secrets.length) {
+    const said = `Left out, as they may hold secrets (chosen by themselves they are taken): ${secrets.join(", ")}`;
+    shown.prepend(element("p", { class: "small text-danger-emphasis" }, said));
+  }
   let batch = [];
   let bytes = 0;
   for (const each of files) {
@@ -59,6 +65,11 @@ async function bring(files) {
     bytes += each.file.size;
   }
   if (batch.length) await send(batch);
+}
+
+// Of a folder, files that usually hold passwords or keys.
+function isSecret({ name }) {
+  return name.includes("/") && new RegExp(form.dataset.secrets, "i").test(name.split("/").pop());
 }
 
 async function send(batch) {

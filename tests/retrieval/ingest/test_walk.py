@@ -1,6 +1,8 @@
 """A folder is walked, and its files are opened, without leaving it."""
 
 import os
+import warnings
+import zipfile
 from contextlib import suppress
 
 import pytest
@@ -163,3 +165,84 @@ def test_links_pipes_and_folders_are_refused(root, path, code):
         open_below(root / path, path)
     assert refused.value.code == code
     assert open_files(root) == []
+
+
+def test_what_may_hold_secrets_is_left_out_and_told_first_unless_it_is_named_itself(tmp_path):
+    secrets = [
+        ".env",
+        ".env.local",
+        "id_rsa",
+        "server.key",
+        "tls.PEM",
+        ".netrc",
+        "credentials",
+        "secrets.yaml",
+        "a/.npmrc",
+    ]
+    others = ["environment.md", "secrets.md", "keys.txt", "id_rsa.md", "credentials.rst"]
+    write(tmp_path, dict.fromkeys([".a.md", *secrets, *others], "text"))
+    found = walk(tmp_path)
+    assert sorted(file.path_below for file in found.files) == sorted(others)
+    assert [each.code for each in found.passed_over] == ["secret"] * len(secrets) + ["hidden"]
+    assert str(found.passed_over[0]).startswith(".env: is left out, as it may hold secrets")
+    assert [file.path_below for file in walk(tmp_path / ".env").files] == [".env"]
+
+
+def archive_of(path, members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, warnings.catch_warnings(action="ignore"):
+        for name, content in members:
+            archive.writestr(name, content)
+    return path
+
+
+def test_of_an_archive_there_are_its_members_within_bounds(tmp_path):
+    archive_of(tmp_path / "inner.zip", [("x.md", "# X")])
+    link = zipfile.ZipInfo("link.md")
+    link.external_attr = 0o120777 << 16
+    members = [
+        *(("a.md", "# A"), ("below/Über.txt", "text"), ("README", "text"), ("lines.jsonl", '{"text": "a"}')),
+        *(("__MACOSX/._a.md", "x"), (".DS_Store", "x"), ("below/.git/x.md", "x"), ("b.exe", "x"), (".env", "x")),
+        *(("../out.md", "x"), ("/abs.md", "x"), ("C:\\a.md", "x"), ("a.md", "again"), (link, "a.md")),
+        ("inner.zip", (tmp_path / "inner.zip").read_bytes()),
+    ]
+    archive_of(tmp_path / "docs.zip", members)
+    found = walk(tmp_path)
+    assert [(file.path_below, file.kind.name) for file in found.files] == [
+        ("docs.zip/a.md", "markdown"),
+        ("docs.zip/below/Über.txt", "text"),
+        ("docs.zip/README", "text"),
+        ("docs.zip/lines.jsonl", "jsonl"),
+        ("inner.zip/x.md", "markdown"),
+    ]
+    with found.files[0].open() as opened:
+        assert opened.read() == b"# A"
+    refused = {each.path.removeprefix("docs.zip/"): each.code for each in (*found.passed_over, *found.errors)}
+    outside = dict.fromkeys(["../out.md", "/abs.md", "C:/a.md", "a.md"], "unreadable")
+    unsupported = dict.fromkeys(["b.exe", "link.md", "inner.zip"], "unsupported_kind")
+    assert refused == {".env": "secret", **outside, **unsupported}
+    assert [file.path_below for file in walk(tmp_path / "inner.zip").files] == ["inner.zip/x.md"]
+
+
+def test_an_archive_that_is_too_much_damaged_or_encrypted_is_one_sentence(tmp_path):
+    whole = archive_of(tmp_path / "a.zip", [("a.md", "# A" * 99)]).read_bytes()
+    directory = whole.index(b"PK\1\2")
+    encrypted = bytearray(whole)
+    encrypted[directory + 8] |= 1
+    bomb = bytearray(whole)
+    bomb[directory + 24 : directory + 28] = b"\xff\xff\xff\x7f"
+    cases = {
+        "a.zip/": (archive_of(tmp_path / "a.zip", [(f"{n}.md", "x") for n in range(1_001)]).read_bytes(), "too_large"),
+        "b.zip/": (bytes(bomb), "too_large"),
+        "c.zip/": (whole[:-30], "unreadable"),
+        "d.zip/a.md": (bytes(encrypted), "encrypted"),
+        "e.zip/": (whole[:-10] + b"\xff\xff\xff\x7f" + whole[-6:], "unreadable"),
+    }
+    write(tmp_path, {name.partition("/")[0]: content for name, (content, _) in cases.items()})
+    found = walk(tmp_path)
+    assert {each.path: each.code for each in found.errors} == {name: code for name, (_, code) in cases.items()}
+    assert not found.files
+    broken = whole[:36] + b"\xff" * 4 + whole[40:]
+    write(tmp_path / "f", {"f.zip": broken})
+    (file,) = walk(tmp_path / "f").files
+    with pytest.raises(UnreadableError, match="damaged"):
+        file.open()

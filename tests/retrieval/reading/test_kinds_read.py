@@ -3,17 +3,20 @@
 from contextlib import closing
 from functools import partial
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 
 from retrieval.chunking import StructuredText
-from retrieval.reading import KINDS, DocumentReader, UnreadableError, kind_named, kind_of, kind_of_file
+from retrieval.reading import KINDS, DocumentReader, UnreadableError, kind_named, kind_of, kind_of_file, kinds_table
 from tests.support.documents import samples as made
 from tests.support.documents.samples import HEADINGS, HIGH, LOW, PIPE_TABLE, zipped
 
 SAMPLES = made.samples()
-TITLED = ("html", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub", "pdf", "markdown")
-WITH_HEADINGS = ("pdf", "html", "docx", "pptx", "odt", "odp", "ipynb", "rst", "markdown")
+TITLED = ("org", "latex", "html", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub", "pdf", "markdown")
+WITH_HEADINGS = (
+    *("pdf", "html", "docx", "pptx", "odt", "odp", "ipynb", "rst", "markdown", "asciidoc", "org", "latex"),
+)
 WITH_TABLE = ("html", "docx", "pptx", "odt", "xlsx", "ods", "epub", "ipynb", "mbox", "rst", "csv", "tsv", "markdown")
 
 
@@ -38,7 +41,7 @@ def line(document, number):
 
 
 def test_there_is_a_sample_of_every_kind_and_no_suffix_or_media_type_stands_for_two():
-    assert set(SAMPLES) == {kind.name for kind in KINDS if not kind.is_records}
+    assert set(SAMPLES) == {kind.name for kind in KINDS if not kind.holds_documents}
     for attribute in ("suffixes", "media_types"):
         every = [each for kind in KINDS for each in getattr(kind, attribute)]
         assert len(every) == len(set(every))
@@ -135,7 +138,6 @@ def test_chapters_mails_outputs_and_attachments_are_sections_kept_or_named(read)
     assert "alert" not in document.text
     document = read("ipynb")
     assert "```python\n# no heading\nprint(12)\n```\n\n```text\n12\n```" in document.text
-    assert document.title == HEADINGS[0]
     assert len(document.warnings) == 1
     document = read("email")
     assert document.warnings == ["Attachments are left out: chart.pdf"]
@@ -154,7 +156,16 @@ def test_roles_and_directives_of_sphinx_keep_their_text_and_no_file_is_included(
 
 
 def test_only_texts_have_lines_of_their_own_and_front_matter_moves_none(read):
-    assert {kind.name for kind in KINDS if not kind.is_isolated} == {"markdown", "code", "text", "jsonl"}
+    assert {kind.name for kind in KINDS if not kind.is_isolated} == {
+        "markdown",
+        "asciidoc",
+        "org",
+        "latex",
+        "code",
+        "text",
+        "jsonl",
+        "zip",
+    }
     assert read("text").text == made.TEXT.decode()
     document = read("markdown")
     assert line(document, 5) == f"# {HEADINGS[0]}"
@@ -181,6 +192,11 @@ def test_a_damaged_archive_without_a_suffix_is_of_no_kind():
         ("download", "text/html; charset=utf-8", "html"),
         ("notes", "TEXT/Plain", "text"),
         ("notes", "text/troff", "text"),
+        ("a.docs/b.mdx", None, "markdown"),
+        ("a.SRT", "application/octet-stream", "subtitles"),
+        ("package.json", "text/plain", "code"),
+        ("server.log", None, "text"),
+        ("old.doc", "text/plain", None),
         ("photo.jpg", None, None),
         ("photo.jpg", "image/jpeg", None),
         ("photo.jpg", "text/x-strange", None),
@@ -191,3 +207,76 @@ def test_a_damaged_archive_without_a_suffix_is_of_no_kind():
 def test_a_kind_is_decided_by_suffix_then_by_media_type(name, media_type, kind):
     found = kind_of(name, media_type)
     assert (found and found.name) == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("a.doc", r"save it as \.docx"), ("b.XLS", r"\.xlsx"), ("c.key", "Keynote.*secret"), ("d.7z", r"as \.zip")],
+)
+def test_what_is_not_read_is_named_with_what_to_do(name, sentence):
+    with pytest.raises(UnreadableError, match=sentence) as refused:
+        kind_of_file(name, lambda: BytesIO(b"text"), "text/plain")
+    assert refused.value.code == "unsupported_kind"
+
+
+def test_what_is_said_in_subtitles_is_paragraphs_with_speakers_and_nothing_twice(read):
+    assert read("subtitles").text == f"Ada: {HIGH}\n\nBo: {LOW}\n"
+    rolling = "\r\n\r\n".join(
+        f"{at}\r\n00:00:0{at},000 --> 00:00:0{at},900\r\n{{\\an8}}Tide &amp; sea {at}." for at in (1, 2)
+    )
+    assert read("subtitles", rolling.encode()).text == "Tide & sea 1. Tide & sea 2.\n"
+    long = "".join(f"00:0{at}.000 --> 00:0{at}.900\n{LOW}\n\n" for at in range(9)).replace("dusk", "dusk{}")
+    assert len(read("subtitles", long.format(*range(9)).encode()).text.strip().split("\n\n")) == 2
+    with pytest.raises(UnreadableError, match="no times"):
+        read("subtitles", b"1\n\nNothing\n")
+
+
+@pytest.mark.parametrize("kind", ["asciidoc", "org", "latex"])
+def test_headings_of_other_markups_are_headings_no_line_moves_and_code_and_comments_are_none(read, kind):
+    document = read(kind)
+    assert "~~~~~~\n" in document.text
+    assert not any(each in document.text for each in ("A comment", "PROPERTIES", ":sea:", "documentclass", ":toc:"))
+    assert document.text.count("\n") == SAMPLES[kind][1].decode().count("\n")
+
+
+COMMENTED = """import Tabs from '@theme/Tabs';
+import {
+  A
+} from "b"
+
+export const x = {
+  y: 1
+}
+
+# Tides {/* #tides */}
+
+The moon <!-- draft
+of the moon --> and `<!-- kept -->` the sea.
+
+```html
+<!-- kept -->
+```
+
+- ~~~
+  <!-- kept -->
+  ~~~
+
+      <!-- kept -->
+<!-- never closed
+"""
+
+
+def test_comments_and_imports_of_markdown_are_no_text_code_keeps_them_and_no_line_moves(read):
+    document = read("markdown", COMMENTED.encode())
+    assert document.text.count("<!-- kept -->") == 4
+    assert not any(each in document.text for each in ("import", "theme", "x =", "draft", "#tides"))
+    assert document.text.splitlines()[9:12] == ["# Tides ", "", "The moon "]
+    assert document.text.endswith("<!-- never closed\n")
+    prose = "import duties rose, said 'nobody'\nand more\n".replace("'\n", "'.\n")
+    assert read("markdown", prose.encode()).text == prose
+
+
+def test_the_table_of_kinds_in_the_docs_is_this_one():
+    page = (Path(__file__).parents[3] / "docs" / "reading.md").read_text()
+    written = page.partition("## Kinds\n\n")[2].partition("\n\n")[0] + "\n"
+    assert written == kinds_table(), "write it anew: python -m retrieval.reading"

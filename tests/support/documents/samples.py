@@ -333,6 +333,65 @@ tags: sea, moon
 
 {PIPE_TABLE}
 """.encode()
+ASCIIDOC = f"""// A comment
+= {HEADINGS[0]}
+:toc:
+
+== {HEADINGS[1]} ==
+{HIGH}
+
+[source,sh]
+----
+# no heading
+----
+
+{HEADINGS[2]}
+---------
+{LOW}
+""".encode()
+ORG = f"""#+TITLE: Tides
+* {HEADINGS[0]}
+:PROPERTIES:
+:ID: none
+:END:
+** TODO {HEADINGS[1]} :sea:
+{HIGH}
+#+BEGIN_SRC sh
+* no heading
+#+END_SRC
+** {HEADINGS[2]}
+{LOW}
+""".encode()
+LATEX = rf"""\documentclass{{article}}
+\title{{Tides}}
+\begin{{document}}
+\section{{{HEADINGS[0]}}}\label{{a}}
+% A comment
+\subsection*{{{HEADINGS[1]}}}
+{HIGH}
+\begin{{verbatim}}
+\section{{No heading}}
+\end{{verbatim}}
+\subsection{{{HEADINGS[2]}}}
+{LOW}
+\end{{document}}
+""".encode()
+SUBTITLES = f"""WEBVTT
+
+NOTE nobody says this
+
+1
+00:01.000 --> 00:02.500 align:start
+<v Ada>{HIGH[:27]}
+
+2
+00:02.500 --> 00:04.000
+<v Ada><i>{HIGH[27:].strip()}</i>
+
+00:04.000 --> 00:05.000
+<v Bo>{LOW}
+{LOW}
+""".encode()
 CODE = b"def tide():\n    return 12\n"
 TEXT = f"{HIGH}\n\n{LOW}\n".encode()
 
@@ -355,6 +414,10 @@ def samples() -> dict[str, tuple[str, bytes]]:
         "rst": ("a.rst", RST),
         "csv": ("a.csv", CSV),
         "tsv": ("a.tsv", TSV),
+        "asciidoc": ("a.adoc", ASCIIDOC),
+        "org": ("a.org", ORG),
+        "latex": ("a.tex", LATEX),
+        "subtitles": ("a.vtt", SUBTITLES),
         "markdown": ("a.md", MARKDOWN),
         "code": ("a.py", CODE),
         "text": ("a.txt", TEXT),
