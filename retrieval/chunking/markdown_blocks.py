@@ -222,7 +222,7 @@ class StructuredText:
         """Return where the text starts below the headings at `place`: there itself where there are none, or no text up
         to `end`."""
         block = bisect_right(self._blocks, (place, True)) - 1
-        if block < 0 or self._blocks[block][1]:
+        if block >= 0 and self._blocks[block][1]:
             return place
         found = self.text_start(place)
         return found if found < end else place

@@ -14,6 +14,8 @@ from schemas.settings import RetrievalSettings
 from schemas.ways import SECTIONS, WHOLE, WINDOWS
 
 CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS = 256, 25
+_CUTTING = 2
+"""Grows when files are read or cut in another way, so that loading them again stores them anew."""
 _USUAL_WINDOW_TOKENS = 512
 """The window of a model that does not tell its own."""
 
@@ -35,7 +37,7 @@ class Chunking:
     def label(self) -> str:
         """Name what decides where cuts are, as stored with each document, so that a change of it is noticed."""
         numbers = (self.max_tokens, self.overlap_tokens, CODE_MAX_TOKENS, *self.levels)
-        return f"{self.profile} {'/'.join(map(str, numbers))}"
+        return f"{self.profile} {'/'.join(map(str, numbers))} v{_CUTTING}"
 
     def splitter(self, syntax: Syntax) -> ReadingSplitter:
         """Return how a file of that syntax is split."""

@@ -9,6 +9,7 @@ from werkzeug.datastructures import FileStorage
 from werkzeug.test import encode_multipart
 
 from retrieval.jobs.stored_jobs import Limits
+from tests.support.documents.samples import zipped
 from tests.support.live import eventually
 
 ENDED = ("done", "failed", "cancelled")
@@ -66,6 +67,9 @@ def sent(app):
             ("../up.md", b"x"),
             ("empty.md", b""),
             ("notes/ü.txt", b"the same name"),
+            ("old.doc", b"\xd0\xcf\x11\xe0"),
+            ("a.zip", zipped({"below/a.md": "# Tides\n\nHigh.", "b.exe": "MZ", ".env": "x", "in.zip": "PK"})),
+            ("bad.zip", b"PK\3\4"),
             metadata='{"team": "x", "tags": 3, "$or": 1}',
         ),
     )
@@ -108,20 +112,27 @@ def test_each_file_is_taken_or_refused_with_the_reason_and_the_job_counts_what_w
         ("../up.md", "refused", "invalid_name"),
         ("empty.md", "refused", "empty"),
         ("notes/ü.txt", "refused", "repeated_name"),
+        ("old.doc", "refused", "unsupported_kind"),
+        ("a.zip/below/a.md", "queued", None),
+        ("a.zip/b.exe", "refused", "unsupported_kind"),
+        ("a.zip/.env", "refused", "secret"),
+        ("a.zip/in.zip", "refused", "unsupported_kind"),
+        ("bad.zip", "refused", "unreadable"),
     ]
     job = finished(sent)
     assert (job["status"], job["collection"]) == ("done", "sent-by-a-form")
-    assert job["progress"] == {"files": 2, "files_done": 2, "chunks": 2, "chunks_done": 2}
-    assert [each["status"] for each in job["files"]] == ["done", "done"]
+    assert job["progress"] == {"files": 3, "files_done": 3, "chunks": 3, "chunks_done": 3}
+    assert [each["status"] for each in job["files"]] == ["done"] * 3
     assert {each["document_id"] for each in job["files"]} == {each["id"] for each in listed["documents"]}
 
 
 def test_documents_are_listed_with_what_was_given_shown_with_their_chunks_and_found_with_their_metadata(listed, client):
-    assert (listed["total"], listed["next_cursor"]) == (2, None)
+    assert (listed["total"], listed["next_cursor"]) == (3, None)
+    assert listed["documents"][0]["source"] == "a.zip/below/a.md"
     told = {"source": "handbook/backups.md", "name": "backups.md", "title": "Backups", "kind": "markdown"}
     told |= {"tags": ["ops", "night"], "chunks": 1, "bytes": 39, "has_original": False}
-    assert listed["documents"][0].items() >= told.items()
-    document = listed["documents"][0]
+    assert listed["documents"][1].items() >= told.items()
+    document = listed["documents"][1]
     place = f"/api/documents/{document['id']}"
     assert client.get(place).json == document
     [chunk] = client.get(f"{place}?chunks=true").json["chunks"]
@@ -134,7 +145,7 @@ def test_documents_are_listed_with_what_was_given_shown_with_their_chunks_and_fo
 
 
 def test_a_deleted_document_is_gone_by_every_route(client, listed):
-    place = f"/api/documents/{listed['documents'][1]['id']}"
+    place = f"/api/documents/{listed['documents'][2]['id']}"
     gone = client.delete(place).json
     assert (gone["status"], gone["collection"], gone["chunks"]) == ("deleted", "sent-by-a-form", 1)
     for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/original"), ("GET", "?chunks=true")):
