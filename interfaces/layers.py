@@ -171,7 +171,13 @@ class Layers:
         )
         self.reembedder = Reembedder(service.store.reembeddings, self.connections, self.embeddings, background)
         passages = ChatPassages(self.search, retrieval)
-        self.chat = Chat(self.connections, passages, history, says_so=retrieval.chat_says_so)
+        self.chat = Chat(
+            self.connections,
+            passages,
+            history,
+            says_so=retrieval.chat_says_so,
+            shows_thoughts=retrieval.chat_show_thoughts,
+        )
         service.callers_store.reach.keep_apart(retrieval.notes_collection, lambda caller: seen_notes(caller.asker))
         self.notes = Notes(texts, catalog, retrieval.notes_collection)
         self.project_context = ContextWriter(self.search, self.choice, self.notes, retrieval)

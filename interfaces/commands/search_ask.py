@@ -22,6 +22,8 @@ AROUND = {"by": "document_id", "order_by": ["chunk_index"]}
 """How the passages around a hit are gathered."""
 NOTHING = 1
 """The exit code when nothing fits."""
+NOT_WHOLE = 3
+"""The exit code when the answer ends before its end."""
 
 Json = dict[str, Any]
 
@@ -151,10 +153,10 @@ def ask(
 ) -> None:
     """Answer QUESTION by the chat model, as it says it, with the numbered sources that it was given.
 
-    Without a chat model the passages are shown. --json prints {answer, sources, relevance}.
+    Without a chat model the passages are shown. --json prints {answer, finish_reason, sources, relevance}.
 
     Exit code: 0 if there is an answer with sources, 1 if nothing relevant was found, 2 if the question could not be
-    asked or the answer broke off.
+    asked or the answer broke off, 3 if the model ended the answer before its end, at its limit or by a filter.
     """
     from interfaces.terminal.screen import Screen
     from schemas.errors import UnavailableError
@@ -164,23 +166,24 @@ def ask(
     screen = Screen()
     with service_to_ask(url) as service:
         try:
-            found = _asked(screen, service, body, as_json=as_json)
+            code = _asked(screen, service, body, as_json=as_json)
         except UnavailableError as error:
             if error.code != CHAT_UNAVAILABLE:
                 raise
             click.echo(f"No chat model answers ({error.message}); these are the passages.", err=True)
             passages = {"query": question, "limit": top_k, **_given(asked)}
-            found = _without_model(screen, service, passages, as_json=as_json)
-    ctx.exit(0 if found else NOTHING)
+            code = 0 if _without_model(screen, service, passages, as_json=as_json) else NOTHING
+    ctx.exit(code)
 
 
 def _given(options: Json) -> Json:
     return {name: value for name, value in options.items() if value is not None and value != ()}
 
 
-def _asked(screen: Screen, service: JsonClient, body: Json, *, as_json: bool) -> bool:
-    """Show the model's answer. Return whether there were sources."""
+def _asked(screen: Screen, service: JsonClient, body: Json, *, as_json: bool) -> int:
+    """Show the model's answer, after its thoughts where the service shows them. Return the exit code."""
     from interfaces.terminal.answers import answer_of, show_sources
+    from interfaces.terminal.screen import FAINT
     from providers.outbound.answer_streams import event_data
     from schemas.errors import UnavailableError
 
@@ -188,13 +191,16 @@ def _asked(screen: Screen, service: JsonClient, body: Json, *, as_json: bool) ->
     if as_json:
         turn = service.post("/api/chat", body)
     else:
-        has_begun = False
+        has_begun = is_thinking = False
         try:
             with service.events("/api/chat", {**body, "stream": True}, event_data) as events:
                 for event in events:
-                    if "delta" in event:
-                        screen.write(event["delta"])
-                        has_begun = True
+                    if "thought" in event:
+                        screen.write(event["thought"], FAINT)
+                        has_begun = is_thinking = True
+                    elif "delta" in event:
+                        screen.write("\n\n" * is_thinking + event["delta"])
+                        has_begun, is_thinking = True, False
                     else:
                         turn = event
         except UnavailableError as error:
@@ -212,7 +218,9 @@ def _asked(screen: Screen, service: JsonClient, body: Json, *, as_json: bool) ->
         if asked != body["message"]:
             screen.show_faint(f"Searched for: {asked}")
         show_sources(screen, turn)
-    return bool(turn["ragSources"])
+    if turn.get("finishReason", "stop") != "stop":
+        return NOT_WHOLE
+    return 0 if turn["ragSources"] else NOTHING
 
 
 def _without_model(screen: Screen, service: JsonClient, body: Json, *, as_json: bool) -> bool:

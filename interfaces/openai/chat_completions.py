@@ -18,7 +18,7 @@ from interfaces.passages.shortfalls import shortfalls_of
 from interfaces.web.current_request import layers
 from interfaces.web.event_streams import event_stream
 from schemas.access.callers import Scope, current
-from schemas.contracts.chat import ChatRequest, ChatTurn
+from schemas.contracts.chat import ChatRequest, ChatTurn, Thought
 from schemas.errors import RagError
 from schemas.names import check_collection_patterns, is_pattern
 from schemas.where import all_of
@@ -54,7 +54,7 @@ def complete() -> Response:
     return event_stream(parts, lambda part: chunk_of(part) | _warnings(part), _spelt_error, is_unwanted, DONE)
 
 
-def _warnings(part: str | ChatTurn) -> dict[str, Any]:
+def _warnings(part: str | Thought | ChatTurn) -> dict[str, Any]:
     said = shortfalls_of(part) if isinstance(part, ChatTurn) else []
     return {"warnings": said} if said else {}
 

@@ -37,10 +37,10 @@ def shortfalls(receipt: Json, *, least: float | None = None) -> list[str]:
 
 
 def shortfalls_of(turn: ChatTurn) -> list[str]:
-    """Return the same of the search for an answer of the chat model."""
+    """Return the same of the search for an answer of the chat model, and what the answer itself lacks."""
     from schemas.wire.search import search_receipt
 
-    return [] if turn.search is None else shortfalls(search_receipt(turn.search.receipt))
+    return [*([] if turn.search is None else shortfalls(search_receipt(turn.search.receipt))), *turn.notes]
 
 
 def unasked(receipt: CollectionsReceipt | None) -> list[str]:

@@ -13,7 +13,7 @@ from rich.text import Text
 from interfaces.passages.places import heading_of, percentage, place_of, source_of
 from interfaces.passages.words import excerpt_around
 from interfaces.terminal.screen import FAINT, Screen, harmless, in_one_line, linked
-from schemas.contracts.chat import PLACES
+from schemas.contracts.chat import PLACES, STOP
 
 if TYPE_CHECKING:
     from providers.outbound.json_client import JsonClient
@@ -124,13 +124,15 @@ def show_sources(screen: Screen, turn: Json) -> None:
 
 
 def answer_of(turn: Json) -> dict[str, Any]:
-    """Return the answer of `/api/chat` as `{answer, sources, relevance}`. A source that the answer cites is `cited`."""
+    """Return the answer of `/api/chat` as `{answer, finish_reason, sources, relevance}`. A source that the answer cites
+    is `cited`."""
     cited = {each["number"] for each in turn["citations"] if each["valid"]}
     sources = [
         _source(number, each, each, each["source"], each["documentId"], each["text"], is_cited=number in cited)
         for number, each in enumerate(turn["ragSources"], start=1)
     ]
-    return {"answer": turn["data"]["message"], "sources": sources, "relevance": turn["relevance"]}
+    said = {"answer": turn["data"]["message"], "finish_reason": turn.get("finishReason", STOP)}
+    return {**said, "sources": sources, "relevance": turn["relevance"]}
 
 
 def answer_of_passages(answer: Json) -> dict[str, Any]:
@@ -140,7 +142,7 @@ def answer_of_passages(answer: Json) -> dict[str, Any]:
         for number, hit in enumerate(answer["results"], start=1)
     ]
     told = [each["relevance"] for each in sources if each["relevance"] is not None]
-    return {"answer": None, "sources": sources, "relevance": max(told, default=None)}
+    return {"answer": None, "finish_reason": None, "sources": sources, "relevance": max(told, default=None)}
 
 
 def _source(

@@ -21,6 +21,7 @@ from rich.text import Text
 # They change the order in which a line is shown.
 _BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 FAINT = Style(dim=True)
+_PLAIN = Style()
 
 
 def harmless(text: str) -> str:
@@ -72,9 +73,9 @@ class Screen:
         """Write a line about the answer."""
         self.show(Text(in_one_line(line), FAINT), indent=indent)
 
-    def write(self, piece: str) -> None:
+    def write(self, piece: str, style: Style = _PLAIN) -> None:
         """Write a piece of an answer as it comes, without a line break."""
-        self._console.print(Text(harmless(piece)), soft_wrap=True, end="")
+        self._console.print(Text(harmless(piece), style), soft_wrap=True, end="")
         self._console.file.flush()
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[int] = ()) -> None:

@@ -10,7 +10,7 @@ from interfaces.passages.shortfalls import shortfalls_of
 from interfaces.web.current_request import layers
 from interfaces.web.event_streams import event_stream
 from schemas.access.callers import Scope, current
-from schemas.contracts.chat import ChatTurn
+from schemas.contracts.chat import ChatTurn, Thought
 from schemas.wire.chat import CHAT, chat_answer, chat_event, conversation, forgotten_conversation
 from schemas.wire.checked_fields import OF_OWNER
 from schemas.wire.error_bodies import error_body_with_short_word
@@ -40,7 +40,7 @@ def chat() -> Response:
     parts = layers().chat.stream(asked["request"], asker=asker, is_unwanted=is_unwanted)
     warnings = unknown().take()
 
-    def spell(part: str | ChatTurn) -> dict[str, Any]:
+    def spell(part: str | Thought | ChatTurn) -> dict[str, Any]:
         return chat_event(part, [*warnings, *(shortfalls_of(part) if isinstance(part, ChatTurn) else ())])
 
     return event_stream(parts, spell, error_body_with_short_word, is_unwanted)

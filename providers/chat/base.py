@@ -5,28 +5,31 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from providers.base import Provider, ProviderContext
+from providers.chat.thoughts import Parting, leaves_tags_open, parted
 from providers.models import UnknownModelError, checked_model, one_model
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.vendor_dialect import VendorDialect
 from schemas.connections import ModelInfo
-from schemas.contracts.chat import CONTENT_FILTER, LENGTH, STOP, Message
+from schemas.contracts.chat import CONTENT_FILTER, LENGTH, STOP, Message, Thought
 from schemas.errors import InvalidInputError, RagError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
     """An answer and the `model` that gave it. The server counts tokens; they are None when it does not say.
-    `finish_reason` is STOP, LENGTH or CONTENT_FILTER."""
+    `finish_reason` is STOP, LENGTH or CONTENT_FILTER, and `thoughts` is what the model thought before."""
 
     content: str
     model: str
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
     finish_reason: str = STOP
+    thoughts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class Piece:
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
     finish_reason: str | None = None
+    thought: str | None = None
 
     @property
     def is_begun(self) -> bool:
@@ -47,10 +51,14 @@ class Piece:
 
 
 IsUnwanted = Callable[[], bool]
+Said = Generator[str | Thought | ChatAnswer]
+"""A streamed answer."""
 MAX_ANSWER_CHARACTERS = 1_000_000
 """The most characters of a streamed answer: some 250,000 tokens, more than any model says at once."""
 LENGTHS = ("max_tokens", "max_completion_tokens", "num_predict")
 """The names that servers have for the limit of an answer's length."""
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+"""The names that servers have for thoughts beside the text."""
 ENDED = {
     *("stop", "eos", "eos_token", "end", "end_turn", "stop_sequence", "complete", "completed", "done"),
     *("tool_calls", "tool_call", "tool_use", "function_call"),
@@ -82,6 +90,8 @@ class ChatProvider(Provider):
             timeout_seconds=self.config["timeout_seconds"],
             retry=retry or self.retry,
         )
+        self._tags_open: set[str] = set()
+        """The models that were seen to begin with thoughts without a tag."""
 
     def close(self) -> None:
         self._service.close()
@@ -93,7 +103,7 @@ class ChatProvider(Provider):
         model: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> ChatAnswer:
-        """Return the model's answer.
+        """Return the model's answer, with its thoughts apart wherever they were.
 
         `options` belong to the model and are passed on under the names its server has for them; `max_tokens` and
         `num_predict` mean the same everywhere. A temperature or length that they leave out comes from the
@@ -105,8 +115,8 @@ class ChatProvider(Provider):
         """
         asked, said = _as_sent(messages), self._with_configured(options or {})
         if model is None or model == self.model:
-            return self._said(self._chat(asked, said))
-        return self._said(self._chat_by(checked_model(model), asked, said))
+            return self._said(self._chat(asked, said), self.model)
+        return self._said(self._chat_by(checked_model(model), asked, said), model)
 
     def stream(
         self,
@@ -115,8 +125,9 @@ class ChatProvider(Provider):
         model: str | None = None,
         options: Mapping[str, Any] | None = None,
         is_unwanted: IsUnwanted | None = None,
-    ) -> Generator[str | ChatAnswer]:
-        """Yield the text of the model's answer in pieces as they arrive, and at last the answer as a whole.
+    ) -> Said:
+        """Yield the model's thoughts and the text of its answer in pieces as they arrive, and at last the answer as a
+        whole. Of a model that leaves the tag of its thoughts open, all is held back until they end.
 
         Closing the iterator ends the request to the server. So does `is_unwanted`, which another thread asks while the
         server is silent. Raises what `chat` raises, and while the pieces are read UnavailableError when the answer
@@ -124,8 +135,9 @@ class ChatProvider(Provider):
         """
         asked, said = _as_sent(messages), self._with_configured(options or {})
         if model is None or model == self.model:
-            return self._with_clean_errors(self._stream(asked, said, is_unwanted))
-        return self._with_clean_errors(self._stream_by(checked_model(model), asked, said, is_unwanted))
+            return self._with_clean_errors(self._parted(self._stream(asked, said, is_unwanted), self.model))
+        pieces = self._stream_by(checked_model(model), asked, said, is_unwanted)
+        return self._with_clean_errors(self._parted(pieces, model))
 
     def models(self) -> list[ModelInfo]:
         """Return the provider's models for chat, by id. Raise what `chat` raises."""
@@ -136,7 +148,7 @@ class ChatProvider(Provider):
         answer = self._chat(asked, self._with_configured({"max_tokens": 1}))
         if answer.finish_reason != LENGTH and not is_visible(answer.content):
             # One token may be of no text, or a thought, and not every server says that its limit cut the answer.
-            answer = self._said(self._chat(asked, self._with_configured({})))
+            answer = self._said(self._chat(asked, self._with_configured({})), self.model)
         return {"model": answer.model}
 
     @abstractmethod
@@ -147,19 +159,17 @@ class ChatProvider(Provider):
         """Ask another model. A provider that has only one leaves this as it is."""
         raise UnknownModelError(self.id, model, self.model)
 
-    def _stream(
-        self, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Generator[str | ChatAnswer]:
+    def _stream(self, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None) -> Said:
         """Ask the connection's own model. A provider that does not stream leaves this as it is: one piece is all."""
         return self._in_one_piece(lambda: self._chat(messages, options))
 
     def _stream_by(
         self, model: str, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Generator[str | ChatAnswer]:
+    ) -> Said:
         """Ask another model, likewise."""
         return self._in_one_piece(lambda: self._chat_by(model, messages, options))
 
-    def _with_clean_errors(self, pieces: Generator[str | ChatAnswer]) -> Generator[str | ChatAnswer]:
+    def _with_clean_errors(self, pieces: Said) -> Said:
         """Have errors cleaned of secrets as those of every method are, although they come later."""
         try:
             yield from pieces
@@ -167,11 +177,34 @@ class ChatProvider(Provider):
             self.context.redactor.clean(error)
             raise
 
-    def _told(self, model: str, pieces: Iterable[Piece]) -> Generator[str | ChatAnswer]:
-        """Yield the texts of the pieces, from the first that can be seen on, and at last the whole, as `stream` does.
-        `model` answers unless a piece says which does. Raises UnavailableError when there is no last piece, no text, or
-        too much of it."""
+    def _parted(self, pieces: Said, model: str) -> Said:
+        """Part the thoughts of a model from its text."""
+        parting = Parting(holds=model in self._tags_open or leaves_tags_open(model))
+        has_begun = False
+        with closing(pieces):
+            for piece in pieces:
+                if isinstance(piece, Thought):
+                    parting.holds = False
+                    yield piece
+                    continue
+                thought, text = parting.rest() if isinstance(piece, ChatAnswer) else parting.take(piece)
+                if thought:
+                    yield Thought(thought)
+                whole = self._said(piece, model) if isinstance(piece, ChatAnswer) else None
+                if whole is not None and not has_begun:
+                    text = whole.content
+                if text and (has_begun or is_visible(text)):
+                    has_begun = True
+                    yield text
+                if whole is not None:
+                    yield whole
+
+    def _told(self, model: str, pieces: Iterable[Piece]) -> Said:
+        """Yield the thoughts and texts of the pieces, the latter from the first that can be seen on, and at last the
+        whole. `model` answers unless a piece says which does. Raises UnavailableError when there is no last piece, or
+        too much text."""
         texts: list[str] = []
+        thoughts: list[str] = []
         length, is_whole, is_begun = 0, False, False
         prompt_tokens = answer_tokens = None
         finish_reason = STOP
@@ -181,12 +214,15 @@ class ChatProvider(Provider):
             model = piece.model or model
             prompt_tokens = prompt_tokens if piece.prompt_tokens is None else piece.prompt_tokens
             answer_tokens = answer_tokens if piece.answer_tokens is None else piece.answer_tokens
+            length += len(piece.text or "") + len(piece.thought or "")
+            if length > MAX_ANSWER_CHARACTERS:
+                raise self._unusable(f"more than {MAX_ANSWER_CHARACTERS} characters")
+            if piece.thought:
+                thoughts.append(piece.thought)
+                yield Thought(piece.thought)
             if piece.text is None:
                 continue
             texts.append(piece.text)
-            length += len(piece.text)
-            if length > MAX_ANSWER_CHARACTERS:
-                raise self._unusable(f"more than {MAX_ANSWER_CHARACTERS} characters")
             if is_begun and piece.text:
                 yield piece.text
             elif not is_begun and is_visible(piece.text):
@@ -194,21 +230,25 @@ class ChatProvider(Provider):
                 yield "".join(texts)
         if not is_whole:
             raise self._unusable("only a part of a message")
-        yield self._said(ChatAnswer("".join(texts), model, prompt_tokens, answer_tokens, finish_reason))
+        said, thought = "".join(texts), "".join(thoughts)
+        yield ChatAnswer(said, model, prompt_tokens, answer_tokens, finish_reason, thought)
 
-    def _in_one_piece(self, ask: Callable[[], ChatAnswer]) -> Generator[str | ChatAnswer]:
-        answer = self._said(ask())
-        yield answer.content
-        yield answer
+    def _in_one_piece(self, ask: Callable[[], ChatAnswer]) -> Said:
+        yield ask()
 
-    def _said(self, answer: ChatAnswer) -> ChatAnswer:
-        """Return an answer that says something to its end. Raises UnavailableError for another one."""
+    def _said(self, answer: ChatAnswer, model: str) -> ChatAnswer:
+        """Return an answer that says something to its end, without the thoughts in it; `model` was asked. Raises
+        UnavailableError for another one."""
         if answer.finish_reason == FAILED:
             raise self._unusable("an error instead of the end of a message")
-        if is_visible(answer.content):
-            return answer
+        thought, content, was_unopened = parted(answer.content)
+        if was_unopened:
+            self._tags_open.add(model)
+        if is_visible(content):
+            return replace(answer, content=content, thoughts=f"{answer.thoughts}{thought}".strip())
+        what = "with thoughts and without a message" if answer.thoughts or thought else "without a message"
         why = "" if answer.finish_reason == STOP else f" (finish_reason {answer.finish_reason})"
-        raise self._unusable(f"without a message{why}")
+        raise self._unusable(f"{what}{why}")
 
     def _with_configured(self, options: Mapping[str, Any]) -> dict[str, Any]:
         said = dict(options)
@@ -248,6 +288,11 @@ def text_said(content: Any) -> str | None:
         return content if isinstance(content, str) else None
     texts = [text for part in content if isinstance(text := member(part, "text"), str)]
     return "".join(texts) if texts else None
+
+
+def thought_said(message: Any) -> str | None:
+    """Return what a message, or a part of one, says of thoughts beside its text; None when it says nothing."""
+    return next((said for name in THOUGHTS if isinstance(said := member(message, name), str)), None)
 
 
 def model_said(event: Mapping[str, Any]) -> str | None:

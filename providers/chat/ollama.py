@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,10 +12,12 @@ from providers.chat.base import (
     ChatProvider,
     IsUnwanted,
     Piece,
+    Said,
     finish_said,
     member,
     model_said,
     text_said,
+    thought_said,
     token_count,
 )
 from providers.models import models_of
@@ -63,16 +65,15 @@ class OllamaProvider(ChatProvider):
             token_count(member(answer, "prompt_eval_count")),
             token_count(member(answer, "eval_count")),
             finish_said(member(answer, "done_reason")) or STOP,
+            thought_said(member(answer, "message")) or "",
         )
 
-    def _stream(
-        self, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Generator[str | ChatAnswer]:
+    def _stream(self, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None) -> Said:
         return self._stream_by(self.model, messages, options, is_unwanted)
 
     def _stream_by(
         self, model: str, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Generator[str | ChatAnswer]:
+    ) -> Said:
         asked = _request(model, messages, options, stream=True)
         with (
             _saying_how_to_get(model),
@@ -87,7 +88,8 @@ def _request(model: str, messages: list[dict[str, str]], options: dict[str, Any]
     if "max_tokens" in options:
         options = {"num_predict": options["max_tokens"], **options}
         del options["max_tokens"]
-    return {"model": model, "messages": messages, "stream": stream, "options": options}
+    # Unless it is told so, Ollama cuts a prompt that is too long, and says nothing.
+    return {"model": model, "messages": messages, "stream": stream, "truncate": False, "options": options}
 
 
 @contextmanager
@@ -117,6 +119,7 @@ def _piece(event: dict[str, Any]) -> Piece:
         token_count(event.get("prompt_eval_count")),
         token_count(event.get("eval_count")),
         finish_said(event.get("done_reason")),
+        thought_said(member(event, "message")),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -12,12 +12,15 @@ from providers.chat.base import (
     ChatProvider,
     IsUnwanted,
     Piece,
+    Said,
     finish_said,
     member,
     model_said,
     text_said,
+    thought_said,
     token_count,
 )
+from providers.chat.context_length import exceeds_context
 from providers.models import models_of
 from providers.outbound.answer_streams import event_data
 from providers.outbound.recognition import Sign
@@ -78,16 +81,15 @@ class OpenAIProvider(ChatProvider):
             token_count(member(answer, "usage", "prompt_tokens")),
             token_count(member(answer, "usage", "completion_tokens")),
             finish_said(member(answer, "choices", 0, "finish_reason")) or STOP,
+            thought_said(member(answer, "choices", 0, "message")) or "",
         )
 
-    def _stream(
-        self, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Generator[str | ChatAnswer]:
+    def _stream(self, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None) -> Said:
         return self._stream_by(self.model, messages, options, is_unwanted)
 
     def _stream_by(
         self, model: str, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Generator[str | ChatAnswer]:
+    ) -> Said:
         asked = self._request(model, messages, options) | {"stream": True}
         try:
             yield from self._streamed(model, asked, is_unwanted)
@@ -97,9 +99,7 @@ class OpenAIProvider(ChatProvider):
                 return
             yield from self._streamed(model, self._by_newer_name(asked, error), is_unwanted)
 
-    def _streamed(
-        self, model: str, asked: dict[str, Any], is_unwanted: IsUnwanted | None
-    ) -> Generator[str | ChatAnswer]:
+    def _streamed(self, model: str, asked: dict[str, Any], is_unwanted: IsUnwanted | None) -> Said:
         with self._service.events(
             "/chat/completions", asked, _events, is_begun=lambda event: _piece(event).is_begun, is_unwanted=is_unwanted
         ) as events:
@@ -116,7 +116,7 @@ class OpenAIProvider(ChatProvider):
     def _by_newer_name(self, asked: dict[str, Any], refusal: RefusedRequestError) -> dict[str, Any]:
         """Return the request with the newer name of `max_tokens`. Raises the refusal when it is about something
         else."""
-        if "max_tokens" not in asked or not refusal.names("max_tokens"):
+        if "max_tokens" not in asked or not refusal.names("max_tokens") or exceeds_context(refusal):
             raise refusal
         if asked["model"] == self.model and refusal.names("max_completion_tokens"):
             self._takes_newer_name = True
@@ -150,13 +150,15 @@ def _text(message: Any) -> str | None:
 def _piece(event: dict[str, Any]) -> Piece:
     whole = member(event, "choices", 0, "message")  # from a server that does not stream
     is_last = event.get("done") is True or member(event, "choices", 0, "finish_reason") is not None
+    said = whole or member(event, "choices", 0, "delta")
     return Piece(
-        _text(whole or member(event, "choices", 0, "delta")),
+        _text(said),
         is_last or whole is not None,
         model_said(event),
         token_count(member(event, "usage", "prompt_tokens")),
         token_count(member(event, "usage", "completion_tokens")),
         finish_said(member(event, "choices", 0, "finish_reason")),
+        thought_said(said),
     )
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import uuid
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import structlog
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
-from providers.chat.base import ChatAnswer, ChatProvider
+from providers.chat.base import ChatAnswer, ChatProvider, Said
+from providers.chat.context_length import exceeds_context
 from registry.connections import Connections
 from registry.topics.topic import searched_text
+from retrieval.chat.citations import citations, plainly
 from retrieval.chat.history import ChatHistory
 from retrieval.documents.stored_documents import to_where
 from retrieval.documents.text_document_store import similar_chunk
@@ -25,15 +24,18 @@ from schemas.access.callers import check_acting
 from schemas.access.owners import Asker
 from schemas.access.turns import waiting_for
 from schemas.contracts.chat import (
+    CONTENT_FILTER,
+    LENGTH,
     PLACES,
     SHOWN_CHARACTERS,
+    STOP,
     ChatRequest,
     ChatSearch,
     ChatSource,
     ChatTurn,
-    Citation,
     Conversation,
     Message,
+    Thought,
 )
 from schemas.contracts.search import SearchRequest, searchable
 from schemas.contracts.text_documents import SimilarChunk
@@ -54,6 +56,14 @@ NOT_ALL_ASKED = "Not everything could be searched for this question. What was se
 """The answer where that is so of what could be asked."""
 NONE_ASKED = "No documents could be searched for this question."
 """The answer where nothing could be asked."""
+NOT_WHOLE = {
+    LENGTH: "The answer is not whole: the model has come to the limit of its length",
+    CONTENT_FILTER: "The answer is not whole: the chat service has held back the rest of it",
+}
+REMARK = "\n\n[This answer was not whole.]"
+"""What the model is told of such an answer when the conversation goes on."""
+MOST_TRIES = 3
+"""How often a model is asked at most, each time with half of the passages, while they are more than it reads."""
 
 
 class ChatUnavailableError(UnavailableError):
@@ -68,23 +78,39 @@ class ChatUnavailableError(UnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request whose question is known, with all messages of its conversation, and the passages found for it.
-    `began_at` is the count of erasures before anything was read."""
+    """A request whose question is known, with all messages of its conversation, of which the first so many are
+    `remembered`, and the passages found for it. `began_at` is the count of erasures before anything was read."""
 
     request: ChatRequest
     asker: Asker
     text: str
     messages: Sequence[Message]
+    remembered: int
     conversation_id: str
     passages: Passages
     began_at: int
+
+    def shortened(self) -> Question | None:
+        """Return the same with half of the passages and of what is remembered, None where there is nothing to leave
+        out."""
+        chunks = self.passages.chunks
+        dropped = min(self.remembered, (self.remembered + 3) // 4 * 2)  # in pairs, of a question and its answer
+        if len(chunks) < 2 and not dropped:
+            return None
+        return replace(
+            self,
+            messages=self.messages[dropped:],
+            remembered=self.remembered - dropped,
+            passages=replace(self.passages, chunks=chunks[: (len(chunks) + 1) // 2]),
+        )
 
 
 class Chat:
     """Answers chat requests through a connection, the service's unless one is named; safe for use by several threads.
 
     With `says_so` a request for retrieval for which nothing relevant is found is answered by `NOTHING_FOUND`,
-    `NOT_ALL_ASKED` or `NONE_ASKED`, and the model is not asked.
+    `NOT_ALL_ASKED` or `NONE_ASKED`, and the model is not asked. What a model thinks is told only with
+    `shows_thoughts`, and never kept.
     """
 
     def __init__(
@@ -94,11 +120,13 @@ class Chat:
         history: ChatHistory,
         *,
         says_so: bool,
+        shows_thoughts: bool = False,
     ) -> None:
         self._connections = connections
         self._passages = passages
         self._history = history
         self._says_so = says_so
+        self._shows_thoughts = shows_thoughts
 
     def answer(self, request: ChatRequest, *, asker: Asker) -> ChatTurn:
         """Return the model's answer and store it in its conversation, unless something was erased meanwhile.
@@ -108,7 +136,7 @@ class Chat:
         without the context that it asked for, a request gets no answer.
         """
 
-        def ask(chat: ChatProvider, messages: list[Message]) -> Generator[ChatAnswer]:
+        def ask(chat: ChatProvider, messages: list[Message]) -> Said:
             yield chat.chat(messages, model=request.model, options=request.options)
 
         *_, turn = self._turns(request, asker, ask)
@@ -117,14 +145,14 @@ class Chat:
 
     def stream(
         self, request: ChatRequest, *, asker: Asker, is_unwanted: Callable[[], bool] | None = None
-    ) -> Generator[str | ChatTurn]:
+    ) -> Generator[str | Thought | ChatTurn]:
         """Yield the pieces of the answer as the model says them, and at last the turn, which is stored by then.
 
         A turn that does not come to its end is not stored: closing the iterator before, or `is_unwanted`, which another
         thread asks, ends the request to the model. Raises what `answer` raises.
         """
 
-        def ask(chat: ChatProvider, messages: list[Message]) -> Generator[str | ChatAnswer]:
+        def ask(chat: ChatProvider, messages: list[Message]) -> Said:
             yield from chat.stream(messages, model=request.model, options=request.options, is_unwanted=is_unwanted)
 
         return self._turns(request, asker, ask)
@@ -133,21 +161,22 @@ class Chat:
         self,
         request: ChatRequest,
         asker: Asker,
-        ask: Callable[[ChatProvider, list[Message]], Generator[str | ChatAnswer]],
-    ) -> Generator[str | ChatTurn]:
+        ask: Callable[[ChatProvider, list[Message]], Said],
+    ) -> Generator[str | Thought | ChatTurn]:
         connection, chat = self._connected(request)
         question = self._question(request, asker)
-        chunks = question.passages.chunks
-        if request.use_rag and self._says_so and not chunks:
+        if request.use_rag and self._says_so and not question.passages.chunks:
             nothing = _nothing_found(chat, question)
             yield nothing.content
             yield self._turn(question, nothing)
             return
         waiting = waiting_for(lambda: self._connections.elsewhere([connection]))
-        messages = with_context(question.messages, request.system, chunks)
-        with waiting, closing(_telling_that_it_is_unavailable(ask(chat, messages))) as pieces:
-            for piece in pieces:
-                yield piece if isinstance(piece, str) else self._turn(question, piece)
+        with waiting, closing(_asked(question, lambda messages: ask(chat, messages))) as parts:
+            for part in parts:
+                if isinstance(part, tuple):
+                    yield self._turn(*part)
+                elif self._shows_thoughts or isinstance(part, str):
+                    yield part
 
     def conversation(self, conversation_id: str, *, asker: Asker, of_owner: str | None = None) -> Conversation:
         """Return what `ChatHistory.conversation` returns. Raises ConversationNotFoundError when there is none."""
@@ -175,10 +204,11 @@ class Chat:
         asked = next(each.content for each in reversed(request.messages) if each.role == "user")
         conversation_id = request.conversation_id or str(uuid.uuid4())
         began_at = self._erasures()
-        messages = (*self._earlier(request, asker), *request.messages)
+        earlier = self._earlier(request, asker)
+        messages = (*earlier, *request.messages)
         passages = self._passages.find(request, messages, asker) if request.use_rag else Passages()
         check_acting()  # before a model is paid and told of documents: embedding may have taken long
-        return Question(request, asker, asked, messages, conversation_id, passages, began_at)
+        return Question(request, asker, asked, messages, len(earlier), conversation_id, passages, began_at)
 
     def _erasures(self) -> int:
         try:
@@ -186,9 +216,10 @@ class Chat:
         except RagError:  # what can be answered without the catalogue is, and not stored
             return UNKNOWN
 
-    def _turn(self, question: Question, answered: ChatAnswer) -> ChatTurn:
+    def _turn(self, question: Question, answered: ChatAnswer, notes: tuple[str, ...] = ()) -> ChatTurn:
         check_acting()  # a model may think for minutes
         passages = question.passages
+        is_not_whole = NOT_WHOLE.get(answered.finish_reason)
         turn = ChatTurn(
             answered.content,
             answered.model,
@@ -201,6 +232,8 @@ class Chat:
             answered.prompt_tokens,
             answered.answer_tokens,
             answered.finish_reason,
+            answered.thoughts if self._shows_thoughts else "",
+            (*notes, *([is_not_whole] if is_not_whole else [])),
         )
         if question.request.is_kept:
             self._remember(turn, question)
@@ -210,7 +243,12 @@ class Chat:
         if not request.is_continued or request.conversation_id is None:
             return []
         remembered = self._history.messages(request.conversation_id, asker=asker)[-REMEMBERED_MESSAGES:]
-        return [Message("user" if each.role == "user" else "assistant", each.content) for each in remembered]
+        return [
+            Message(
+                "user" if each.role == "user" else "assistant", each.content + REMARK * (each.finish_reason != STOP)
+            )
+            for each in remembered
+        ]
 
     def _remember(self, turn: ChatTurn, question: Question) -> None:
         try:
@@ -223,6 +261,7 @@ class Chat:
                 rag_used=turn.rag_used,
                 rag_sources=turn.sources,
                 since=question.began_at,
+                finish_reason=turn.finish_reason,
             )
         except RagError as error:
             log.warning("a conversation could not be kept", reason=error.message)
@@ -252,7 +291,46 @@ def _nothing_found(chat: ChatProvider, question: Question) -> ChatAnswer:
     return ChatAnswer(said, question.request.model or chat.model)
 
 
-def _telling_that_it_is_unavailable(pieces: Generator[str | ChatAnswer]) -> Generator[str | ChatAnswer]:
+def _asked(
+    question: Question, ask: Callable[[list[Message]], Said]
+) -> Generator[str | Thought | tuple[Question, ChatAnswer, tuple[str, ...]]]:
+    """Yield the pieces of an answer, and at last (the question as it was asked, the answer, notes on what was left out
+    of it). Where all that was found is more than the model reads, half of it is asked, and half of that."""
+    found, remembered = len(question.passages.chunks), question.remembered
+    for tries_left in reversed(range(MOST_TRIES)):
+        messages = with_context(question.messages, question.request.system, question.passages.chunks)
+        has_begun = False
+        try:
+            with closing(_telling_that_it_is_unavailable(ask(messages))) as pieces:
+                for piece in plainly(pieces) if question.request.use_rag else pieces:
+                    has_begun = True
+                    if isinstance(piece, ChatAnswer):
+                        yield question, piece, _left_out(question, found, remembered)
+                    else:
+                        yield piece
+            return
+        except RagError as error:
+            shortened = question.shortened()
+            if has_begun or not tries_left or shortened is None or not exceeds_context(error):
+                raise
+            log.warning("a question is asked again with less: the chat model reads no more", reason=error.message)
+            question = shortened
+
+
+def _left_out(question: Question, found: int, remembered: int) -> tuple[str, ...]:
+    """Return a sentence on the passages, and one on the messages, that a question was asked without."""
+    said = []
+    if (sent := len(question.passages.chunks)) < found:
+        said.append(f"Only the first {sent} of {found} passages were asked: the chat model reads no more at once")
+    if question.remembered < remembered:
+        sent, all_of = question.remembered, remembered
+        said.append(
+            f"Only the last {sent} of {all_of} earlier messages were asked: the chat model reads no more at once"
+        )
+    return tuple(said)
+
+
+def _telling_that_it_is_unavailable(pieces: Said) -> Said:
     try:
         yield from pieces
     except (UnavailableError, ConfigurationError) as error:
@@ -270,59 +348,6 @@ def to_source(chunk: SimilarChunk) -> ChatSource:
         chunk.relevance,
         {name: chunk.metadata[name] for name in PLACES if name in chunk.metadata},
     )
-
-
-_ITEM = r"[0-9]{1,3}(?:\s*[-–]\s*[0-9]{1,3})?"
-_CITED = re.compile(rf"\[\s*({_ITEM}(?:\s*[,;]\s*{_ITEM})*)\s*\]")
-_RULES_WITHOUT_A_MEANING_HERE = ["reference", "text_join", "html_block", "html_inline"]
-"""Without the first, a list of sources does not make links of the citations; without the second, an escaped bracket
-stays apart; and text between HTML tags is text."""
-
-
-def citations(answer: str, passages: Sequence[SimilarChunk]) -> tuple[Citation, ...]:
-    """Return one citation for each number that an answer cites, in the order of first mention.
-
-    Passages are numbered from 1. A citation of any other number is not valid and has no passage.
-    """
-    return tuple(
-        Citation(number, passages[number - 1] if 1 <= number <= len(passages) else None)
-        for number in cited_numbers(answer)
-    )
-
-
-def cited_numbers(answer: str) -> list[int]:
-    """Return the numbers in `[1]`, `[1, 2]` or `[1-3]`, each once, in the order of first mention.
-
-    Brackets in Markdown's code, in the text of a link or an image and behind a backslash cite nothing, and neither do
-    footnotes (`[^1]`) and numbers of more than three digits, such as years.
-    """
-    if not _CITED.search(answer):
-        return []
-    found = (number for text in _prose(answer) for cited in _CITED.finditer(text) for number in _numbers(cited[1]))
-    return list(dict.fromkeys(found))
-
-
-def _numbers(cited: str) -> Iterator[int]:
-    for item in re.split(r"[,;]", cited):
-        first, *rest = (int(number) for number in re.split(r"[-–]", item))
-        last = rest[0] if rest else first
-        yield from range(first, last + 1) if first <= last else (first, last)
-
-
-def _prose(answer: str) -> Iterator[str]:
-    markdown = MarkdownIt("commonmark").disable(_RULES_WITHOUT_A_MEANING_HERE)
-    for block in markdown.parse(answer):
-        if block.type == "inline":
-            yield from _texts(block.children or [])
-
-
-def _texts(tokens: list[Token]) -> Iterator[str]:
-    links = 0
-    for token in tokens:
-        if token.type in ("link_open", "link_close"):
-            links += token.nesting
-        elif token.type == "text" and not links:
-            yield token.content
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from retrieval.clock import utc_now
 from schemas.access.owners import AUDIENCE_COLUMN, EVERYTHING_SEEN, NOBODY, Asker, Ownership, check_meant, ownership_of
-from schemas.contracts.chat import ChatSource, Conversation, StoredMessage
+from schemas.contracts.chat import STOP, ChatSource, Conversation, StoredMessage
 from schemas.errors import NotFoundError
 from schemas.names import are_within
 from schemas.shared_database import Database, Place, Transaction, of_fields
@@ -47,6 +47,7 @@ STEPS = (
     (f"UPDATE chat_messages SET audience = '{NOBODY}' WHERE audience NOT IN (reach, '{EVERYTHING_SEEN}')",),
     # Of which collections is not known for these: they are told to those who have the same reach or see all.
     ("ALTER TABLE chat_messages ADD COLUMN collections {text} NOT NULL DEFAULT ''",),
+    (f"ALTER TABLE chat_messages ADD COLUMN finish_reason VARCHAR(32) NOT NULL DEFAULT '{STOP}'",),
 )
 
 
@@ -65,8 +66,10 @@ def _message(
     rag_sources: list[Any],
     reach: str,
     collections: list[str] | str,
+    finish_reason: str,
 ) -> tuple[StoredMessage, str, list[str] | str]:
-    return StoredMessage(role, content, created_at, bool(rag_used), _sources(rag_sources)), reach, collections
+    message = StoredMessage(role, content, created_at, bool(rag_used), _sources(rag_sources), finish_reason)
+    return message, reach, collections
 
 
 def _origin(owner: str, conversation_id: str, rag_sources: list[Any]) -> tuple[str, str, tuple[ChatSource, ...]]:
@@ -114,6 +117,7 @@ class ChatHistory(Part):
         rag_used: bool,
         rag_sources: Sequence[ChatSource],
         since: int,
+        finish_reason: str = STOP,
     ) -> None:
         """Append the user's message and the answer to the asker's conversation, which is private from its beginning and
         stays as it is shared unless `shared` says otherwise.
@@ -143,11 +147,12 @@ class ChatHistory(Part):
                 audience = NOBODY
             if audience != before:
                 MESSAGES.update(transaction, of_one, audience=audience)
-            for role, content, used, made_from in (
-                ("user", asked, False, []),
-                ("assistant", answered, rag_used, sources),
+            for role, content, used, made_from, ending in (
+                ("user", asked, False, [], STOP),
+                ("assistant", answered, rag_used, sources, finish_reason),
             ):
                 message = {"role": role, "content": content, "rag_used": used, "rag_sources": made_from}
+                message["finish_reason"] = ending
                 MESSAGES.insert(transaction, **key, number=number, audience=audience, **message, **made_with)
                 number += 1
 

@@ -25,6 +25,13 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class Thought:
+    """A piece of what a model thinks before its answer, in a stream."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChatRequest:
     """One request to the chat model.
 
@@ -102,7 +109,8 @@ class ChatSearch:
 class ChatTurn:
     """An answer; `rag_used` says whether retrieval was used for it, `search` what was searched and how. `relevance`
     is that of the best passage, None when nothing was found and where it cannot be told. The tokens are those that the
-    model's server counted, None when it does not say. `finish_reason` is STOP, LENGTH or CONTENT_FILTER."""
+    model's server counted, None when it does not say. `finish_reason` is STOP, LENGTH or CONTENT_FILTER. `thoughts`
+    are empty unless they are shown, and `notes` are sentences on what the answer lacks."""
 
     answer: str
     model: str
@@ -115,17 +123,21 @@ class ChatTurn:
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
     finish_reason: str = STOP
+    thoughts: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as it is stored; `created_at` is ISO 8601 in UTC. Only answers have sources."""
+    """A message as it is stored; `created_at` is ISO 8601 in UTC. Only answers have sources, and end for other reasons
+    than STOP."""
 
     role: str
     content: str
     created_at: str
     rag_used: bool = False
     rag_sources: tuple[ChatSource, ...] = ()
+    finish_reason: str = STOP
 
 
 @dataclass(frozen=True, slots=True)

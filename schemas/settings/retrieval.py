@@ -56,6 +56,7 @@ class RetrievalSettings:
     breaker_timeout_seconds: float = 60.0  # wait after the last failure until it lets one search try again
     chat_retrieval: str = SEARCH  # how a chat finds passages
     chat_without_sources: str = SAY_SO  # what a chat with retrieval does when no passage is relevant
+    chat_show_thoughts: bool = False  # whether what a chat model thinks is told, apart from its answer
     log_queries: bool = True  # whether the log and the metrics of single searches contain the questions
     metrics_days: int = 30  # how long the metrics of single searches are kept
     upload_file_mb: int = 64  # largest file of an upload
@@ -171,6 +172,7 @@ def read_retrieval_settings() -> RetrievalSettings:
         "chat_without_sources": env.str(
             "CHAT_WITHOUT_SOURCES", default.chat_without_sources, validate=OneWordOf((SAY_SO, ANSWER))
         ),
+        "chat_show_thoughts": env.bool("CHAT_SHOW_THOUGHTS", default.chat_show_thoughts),
         "log_queries": env.bool("LOG_QUERIES", default.log_queries),
         "metrics_days": env.int("METRICS_DAYS", default.metrics_days, validate=validate.Range(min=1, max=36_500)),
         "upload_file_mb": env.int("UPLOAD_FILE_MB", default.upload_file_mb, validate=validate.Range(min=1, max=10_000)),

@@ -19,6 +19,7 @@ from schemas.contracts.chat import (
     Conversation,
     Message,
     StoredMessage,
+    Thought,
 )
 from schemas.contracts.text_documents import DEFAULT_TOP_K, MAX_TOP_K, Filters
 from schemas.errors import InvalidInputError
@@ -126,7 +127,8 @@ CHAT = Chat()
 
 
 def chat_answer(turn: ChatTurn) -> Json:
-    """Spell an answer under `message`, as the contract does, and under `response`, as earlier clients read it.
+    """Spell an answer under `message`, as the contract does, and under `response`, as earlier clients read it; also why
+    it ends, and the thoughts where they are shown.
 
     An answer with retrieval also tells its citations, and how relevant the best passage is.
     """
@@ -136,7 +138,14 @@ def chat_answer(turn: ChatTurn) -> Json:
         "conversationId": turn.conversation_id,
         "model": turn.model,
     }
-    answer: Json = {"status": "success", "data": said, "ragUsed": turn.rag_used, "ragSources": _sources(turn.sources)}
+    answer: Json = {
+        "status": "success",
+        "data": said,
+        "finishReason": turn.finish_reason,
+        **({"thoughts": turn.thoughts} if turn.thoughts else {}),
+        "ragUsed": turn.rag_used,
+        "ragSources": _sources(turn.sources),
+    }
     if turn.rag_used:
         answer |= {"citations": [_citation(each) for each in turn.citations], "relevance": turn.relevance}
     if turn.search is not None:
@@ -145,11 +154,14 @@ def chat_answer(turn: ChatTurn) -> Json:
     return answer
 
 
-def chat_event(part: str | ChatTurn, warnings: Sequence[str]) -> Json:
-    """Spell a part of a streamed answer: `{delta}` for a piece of its text, and for the whole, at its end, what
-    `chat_answer` spells beside `done`, with the warnings that an answer in one piece has."""
+def chat_event(part: str | Thought | ChatTurn, warnings: Sequence[str]) -> Json:
+    """Spell a part of a streamed answer: `{delta}` for a piece of its text, with a `thought` for one of thoughts.
+
+    The whole, at its end, is what `chat_answer` spells beside `done`, with the warnings of an answer in one piece."""
     if isinstance(part, str):
         return {"delta": part}
+    if isinstance(part, Thought):
+        return {"delta": "", "thought": part.text}
     whole = {"done": True, **chat_answer(part)}
     return whole | {"warnings": warnings} if warnings else whole
 
@@ -194,7 +206,8 @@ def _stored_message(message: StoredMessage) -> Json:
     said = {"role": message.role, "content": message.content, "createdAt": message.created_at}
     if message.role != "assistant":
         return said
-    return said | {"ragUsed": message.rag_used, "ragSources": _sources(message.rag_sources)}
+    told = {"ragUsed": message.rag_used, "ragSources": _sources(message.rag_sources)}
+    return said | told | {"finishReason": message.finish_reason}
 
 
 def forgotten_conversation(conversation_id: str) -> Json:

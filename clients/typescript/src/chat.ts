@@ -3,8 +3,8 @@ import { eventsOf } from "./lines.js";
 import type { Body, CallOptions, Query, Result } from "./typed.js";
 
 export type ChatAnswer = Result<"chat">;
-/** A piece of the message, or the whole answer at the end. */
-export type ChatEvent = { delta: string; done?: undefined } | ({ done: true; delta?: undefined } & ChatAnswer);
+/** A piece of the message, or of the model's thoughts where the service shows them, or the whole answer at the end. */
+export type ChatEvent = { delta: string; thought?: string; done?: undefined } | ({ done: true; delta?: undefined } & ChatAnswer);
 type ChatRequest = Omit<Body<"chat">, "stream">;
 
 /** The chat model, asked with or without documents. Nothing is repeated by itself: an answer may cost money. */

@@ -32,6 +32,10 @@ async function answer(question) {
     let words = "";
     for await (const event of events(response.body)) {
       if (event.error) throw Object.assign(new Error(event.message ?? event.error), { body: event });
+      if (event.thought) {
+        turn.querySelector(".thoughts").hidden = false;
+        turn.querySelector(".thoughts p").append(event.thought);
+      }
       if (event.delta) {
         words += event.delta;
         show(text, words);
@@ -102,7 +106,8 @@ function finish(turn, question, place) {
   const sources = turn.ragSources.map((each, index) => source(each, `${prefix}-${index + 1}`, known.get(index + 1)));
   place.querySelector(".sources").replaceChildren(...sources);
   const count = sources.length === 1 ? "1 source" : `${sources.length} sources`;
-  place.querySelector(".status").textContent = sources.length ? count : "Nothing in the documents fits.";
+  const found = sources.length ? count : "Nothing in the documents fits.";
+  place.querySelector(".status").textContent = [...(turn.warnings ?? []), found].join(" · ");
   form.elements.q.value = "";
   form.elements.q.placeholder = "Ask on";
   shown.after(form);

@@ -7,7 +7,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, post_load, validate
 
-from schemas.contracts.chat import ChatRequest, ChatTurn, Message
+from schemas.contracts.chat import ChatRequest, ChatTurn, Message, Thought
 from schemas.contracts.text_documents import DEFAULT_TOP_K
 from schemas.field_names import Unknown, check_names, names_of, placed
 from schemas.names import MAX_COLLECTIONS
@@ -150,6 +150,8 @@ IN_TOOL = dict.fromkeys(("filters", "max_num_results", "ranking_options", "score
 def completion(name: str, created: int, model: str, turn: ChatTurn) -> Json:
     """Spell an answer; where documents were asked, `rag` has its citations and sources."""
     message = {"role": "assistant", "content": turn.answer, "refusal": None}
+    if turn.thoughts:
+        message["reasoning_content"] = turn.thoughts
     answer: Json = {
         "id": name,
         "object": "chat.completion",
@@ -160,15 +162,19 @@ def completion(name: str, created: int, model: str, turn: ChatTurn) -> Json:
     return answer | _usage(turn) | _rag(turn)
 
 
-def completion_chunks(name: str, created: int, model: str, *, with_usage: bool) -> Callable[[str | ChatTurn], Json]:
+def completion_chunks(
+    name: str, created: int, model: str, *, with_usage: bool
+) -> Callable[[str | Thought | ChatTurn], Json]:
     """Return what spells the parts of a streamed answer, one after the other; the last has the whole turn's `rag`."""
     is_first = True
 
-    def spell(part: str | ChatTurn) -> Json:
+    def spell(part: str | Thought | ChatTurn) -> Json:
         nonlocal is_first
         ending = part.finish_reason if isinstance(part, ChatTurn) else None
         delta: Json = {"role": "assistant"} if is_first else {}
-        if not isinstance(part, ChatTurn):
+        if isinstance(part, Thought):
+            delta["reasoning_content"] = part.text
+        elif not isinstance(part, ChatTurn):
             delta["content"] = part
         is_first = False
         chunk: Json = {

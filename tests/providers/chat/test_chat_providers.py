@@ -99,7 +99,7 @@ def test_temperature_and_length_come_from_the_call_or_else_the_configuration_and
     [with_options, without] = [body for _, _, body in server.requests[2:]]
     asked = with_options.get("options", with_options)
     assert {name: asked[name] for name in options} == options
-    told = {"model", "messages", "stream", "options"}
+    told = {"model", "messages", "stream", "truncate", "options"}
     assert set(asked) - told == set(options)
     assert without.get("options", {}) == {}
     assert set(without) <= told

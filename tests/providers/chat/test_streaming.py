@@ -17,7 +17,7 @@ from providers.outbound.json_client import RetryPolicy
 from providers.outbound.redaction import Redactor
 from providers.outbound.vendor_dialect import VendorDialect
 from registry.provider_discovery import BUILTINS
-from schemas.contracts.chat import Message
+from schemas.contracts.chat import Message, Thought
 from schemas.errors import ClientGoneError, ConfigurationError, InvalidInputError, UnavailableError
 from schemas.storage.read_limits import ReadLimit, limited
 from tests.registry.hostile import response
@@ -129,7 +129,8 @@ def test_what_says_nothing_is_passed_over():
         b'data: {"choices":[{"delta":{"content":null,"refusal":" No."}}]}\n\ndata\n\ndata: [DONE]'
     )
     with raw_server(saying(CUT + said)) as server, OpenAIProvider({"url": server.url, "model": "m"}) as connection:
-        assert list(connection.stream(HELLO)) == ["So.", " No.", ChatAnswer("So. No.", "m")]
+        said = list(connection.stream(HELLO))
+    assert said == [Thought("hm"), "So.", " No.", ChatAnswer("So. No.", "m", thoughts="hm")]
 
 
 WHOLE = b'{"choices": [\n{"message": {"content": [{"type": "text", "text": "So."}, {"type": "x"}]}}]}'

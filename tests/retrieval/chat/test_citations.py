@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.chat.answering import cited_numbers
+from providers.chat.base import ChatAnswer
+from retrieval.chat.citations import cited_numbers, plain, plainly
 
 
 @pytest.mark.parametrize(
@@ -28,11 +29,26 @@ from retrieval.chat.answering import cited_numbers
         ("[1] (page 3)", [1]),
         ("A note[^1] and \\[2] and the year [2024] and [1.5] and [-1] and [a1].", []),
         ("\\[ x_[1] \\]", [1]),
-        ("[\u0661] \uff3b1\uff3d (1)", []),
+        ("[\u0661] (1)", []),
     ],
 )
 def test_numbers_in_brackets_are_citations_where_markdown_has_text(answer, numbers):
     assert cited_numbers(answer) == numbers
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("So it is【1】.", "So it is[1]."),
+        ("【1†source】【2†L1-L9】 and 【1, 3】、【2-3】", "[1][2] and [1, 3]、[2-3]"),
+        ("［12］ 【1，2】", "[12] [1, 2]"),
+        ("【重要】【】 【4:0†source】 【1", "【重要】【】 【4:0†source】 【1"),
+    ],
+)
+def test_wide_citations_are_written_as_others_also_where_they_come_in_parts(answer, said):
+    assert plain(answer) == said
+    *pieces, whole = plainly(iter([*answer, ChatAnswer(answer, "m")]))
+    assert ("".join(pieces), whole.content) == (said, said)
 
 
 @given(st.text(st.sampled_from("[]()`~\\1,- \n*!^<>"), max_size=80))

@@ -53,11 +53,15 @@ class Chat(TypedDict, total=False):
 
 
 class ChatEvent(TypedDict, total=False):
-    """An event of a streamed chat: a `delta`, or at last `done` with the fields of a `ChatAnswer`."""
+    """An event of a streamed chat: a `delta`, with a `thought` where the service shows thoughts, or at last `done` with
+    the fields of a `ChatAnswer`."""
 
     delta: str
+    thought: str
     done: bool
     status: str
+    finishReason: Literal["stop", "length", "content_filter"]
+    thoughts: str
     data: ChatAnswerData
     ragUsed: bool
     ragSources: list[ChatSource]

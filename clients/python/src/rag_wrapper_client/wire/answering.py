@@ -11,6 +11,8 @@ from rag_wrapper_client.wire.shared import CollectionsAsked, Relevance, SearchRe
 
 class ChatAnswer(TypedDict):
     status: Literal["success"]
+    finishReason: FinishReason
+    thoughts: NotRequired[str]
     data: ChatAnswerData
     ragUsed: bool
     ragSources: list[ChatSource]
@@ -85,6 +87,7 @@ class GetConversationAnswerMessage(TypedDict):
     createdAt: str
     ragUsed: NotRequired[bool]
     ragSources: NotRequired[list[ChatSource]]
+    finishReason: NotRequired[FinishReason]
 
 
 class IngestionResult(TypedDict):
@@ -226,6 +229,9 @@ class RagSearchAnswer(TypedDict):
     results: list[RagChunk]
     receipt: CollectionsReceipt
     warnings: NotRequired[list[str]]
+
+
+FinishReason: TypeAlias = Literal["stop", "length", "content_filter"]
 
 
 Tags: TypeAlias = list[str] | None
