@@ -67,6 +67,8 @@ ENDED = {
 FILTERED = re.compile("filter|safety|recitation|block|prohibited|refus|guardrail|toxic|sensitive|spii")
 BROKEN = re.compile("error|abort|cancel")
 FAILED = "error"
+UNUSABLE_ANSWER = "chat_answer_unusable"
+"""The code of the error for an answer without a message."""
 
 
 class ChatProvider(Provider):
@@ -260,7 +262,7 @@ class ChatProvider(Provider):
     def _unusable(self, what: str) -> UnavailableError:
         return UnavailableError(
             f"The chat service '{self.id}' answered {what}",
-            code="chat_answer_unusable",
+            code=UNUSABLE_ANSWER,
             provider=self.id,
             error_type="unknown",
         )

@@ -21,6 +21,7 @@ MAX_FAULTS = 20
 _SENTENCES = ("message", "msg", "detail", "details", "error", "error_description", "title", "status", "reason", "code")
 _OF_REQUEST = re.compile(
     r"base64|encoding[\W_]?format|\bfloat encoding|\bbatch[ _]size|keyword argument|\btop_?n\b"
+    r"|context (length|size|window)"
     r"|too (many|large|long)( \w+)? (input|text|document|sequence|token|item|batch)"
     r"|\b(input|prompt|text|batch|sequence|document|content|payload|token)s?"
     r"( (length|size|count|is|are|\(?\d+( tokens?)?\)?))* (too (many|large|long|big)|exceeds?\b|(larger|longer) than)",

@@ -20,9 +20,10 @@ from typing import Protocol
 
 import yaml
 
-from providers.chat.base import ChatProvider
+from providers.chat.base import UNUSABLE_ANSWER, ChatProvider
 from registry.topics.query_text import Strategy, choose_query_text, normalized
 from schemas.contracts.chat import Message
+from schemas.errors import UnavailableError
 from schemas.words.splitting import MARKS, is_spaceless, script_parts, split
 from schemas.words.stop_words import SPACELESS_STOP_WORDS, stop_words_of
 
@@ -146,7 +147,8 @@ def searched_text(messages: Sequence[str]) -> tuple[Strategy, str]:
 
 
 class TopicByChat:
-    """Asks a chat model; the rule decides when its answer is unusable. Errors of the model reach the caller."""
+    """Asks a chat model; the rule decides when its answer is unusable, as thoughts alone are. Other errors of the model
+    reach the caller."""
 
     def __init__(self, chat: ChatProvider) -> None:
         self._chat = chat
@@ -155,7 +157,12 @@ class TopicByChat:
     def next_topic(self, topic: str, message: str) -> str:
         asked = f"Topic so far: {topic.strip() or '(none)'}\nNext message: {message.strip()}"
         options = {"temperature": 0, "max_tokens": 60}
-        answer = self._chat.chat([Message("system", INSTRUCTION), Message("user", asked)], options=options)
+        try:
+            answer = self._chat.chat([Message("system", INSTRUCTION), Message("user", asked)], options=options)
+        except UnavailableError as error:
+            if error.code != UNUSABLE_ANSWER:
+                raise
+            return self._rule.next_topic(topic, message)
         first_line = next((line for line in answer.content.splitlines() if line.strip()), "")
         said = normalized(first_line.strip().removeprefix("Topic:").strip(" .\"'`*"))
         return said if 0 < len(said) <= MAX_TOPIC_CHARACTERS else self._rule.next_topic(topic, message)

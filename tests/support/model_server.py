@@ -82,7 +82,8 @@ def chat_answer(body: dict, words: str = "So it is.", ends: str | None = None) -
     if body.get("stream"):
         said = [{"delta": {"content": word}} for word in re.findall(r"\S+\s*", words)] + [{"finish_reason": ends}]
         return as_events({"model": body["model"], "choices": []}, *({"choices": [each]} for each in said), "[DONE]")
-    return as_json({"model": body["model"], "choices": [{"message": {"role": "assistant", "content": words}}]})
+    choice = {"message": {"role": "assistant", "content": words}, "finish_reason": ends}
+    return as_json({"model": body["model"], "choices": [choice]})
 
 
 class StubServer:

@@ -148,8 +148,8 @@ def saying(models):
     """`saying(words)`: the chat model says these."""
     usual = models.routes["/v1/chat/completions"]
 
-    def say(words):
-        models.routes["/v1/chat/completions"] = lambda body: chat_answer(body, words)
+    def say(words, ends=None):
+        models.routes["/v1/chat/completions"] = lambda body: chat_answer(body, words, ends)
 
     yield say
     models.routes["/v1/chat/completions"] = usual
@@ -183,6 +183,15 @@ def test_an_answer_that_breaks_off_is_none(run, talking, models, monkeypatch):
     result = run("ask", QUESTION, on=talking)
     assert (result.exit_code, result.stdout) == (2, "Thirty\n")
     assert "The answer broke off: " in result.stderr
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_answer_that_is_not_whole_ends_with_3_and_its_thoughts_are_not_shown(run, talking, saying, as_json):
+    saying("<think>Hm [9].</think>Thirty days [1] or", "length")
+    result = run("ask", QUESTION, *(["--json"] if as_json else []), on=talking)
+    assert (result.exit_code, "[9]" in result.stdout, "Thirty days [1] or" in result.stdout) == (3, False, True)
+    assert result.stderr == "The answer is not whole: the model has come to the limit of its length\n"
+    assert not as_json or json.loads(result.stdout)["finish_reason"] == "length"
 
 
 def test_nothing_relevant_is_said_and_ends_with_1(run, talking, models):

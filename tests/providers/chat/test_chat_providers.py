@@ -5,13 +5,14 @@ from contextlib import ExitStack
 import pytest
 
 from providers.chat.base import ChatAnswer
+from providers.chat.context_length import exceeds_context
 from providers.chat.ollama import OllamaProvider
 from providers.chat.openai import OpenAIProvider
 from providers.contract_tests import ChatTests
 from providers.outbound.json_client import RetryPolicy
 from registry.provider_discovery import BUILTINS
 from schemas.contracts.chat import Message
-from schemas.errors import ConfigurationError, UnavailableError
+from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
 from tests.support.http_stub import running
 
 KEY = "sk-planted-1234"
@@ -144,3 +145,28 @@ def test_openais_newer_name_for_the_limit_is_tried_and_ollama_says_how_to_get_a_
         pytest.raises(ConfigurationError, match="ollama pull m"),
     ):
         connection.chat(HELLO)
+
+
+TOO_LONG = [
+    (400, "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."),
+    (400, "request (2622 tokens) exceeds the available context size (512 tokens), try increasing it"),
+    (400, "The decoder prompt (length 9000) is longer than the maximum model length of 4096."),
+    (500, "the request exceeds the available context size. try increasing the context size"),
+    (400, "the input length exceeds the context length"),
+    (413, "Request too large for model `m`: Limit 6000, Requested 7000"),
+    (422, "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000"),
+    (
+        400,
+        "Trying to keep the first 5000 tokens when context the overflows. It is loaded with context length of only 4096",
+    ),
+    (400, "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length"),
+]
+
+
+@pytest.mark.parametrize(("status", "message"), [*TOO_LONG, (400, "top_q is no option"), (503, "overloaded")])
+def test_a_request_that_is_longer_than_the_model_reads_is_known_and_sent_once(connect, server, status, message):
+    server.script = [(status, {"error": {"message": message}})] * 2
+    with pytest.raises((InvalidInputError, UnavailableError)) as caught:
+        connect().chat(HELLO)
+    assert exceeds_context(caught.value) == ((status, message) in TOO_LONG)
+    assert len(server.requests) == 1
