@@ -7,7 +7,8 @@ import re
 
 from lxml import etree, html
 
-from retrieval.parsing.html_markdown import SKIPPED, local_name, markdown_blocks, text_of
+from retrieval.parsing.html_markdown import markdown_blocks
+from retrieval.parsing.html_text import SKIPPED, local_name, text_of
 from retrieval.parsing.parsed import EMPTY, MarkdownText, Parsed, UnreadableError, collapsed, heading, told
 from retrieval.parsing.text_encodings import decoded
 

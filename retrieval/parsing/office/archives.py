@@ -13,7 +13,7 @@ from typing import Any
 
 from lxml import etree
 
-from retrieval.parsing.html_markdown import local_name
+from retrieval.parsing.html_text import local_name
 from retrieval.parsing.parsed import ENCRYPTED, TOO_LARGE, UnreadableError, collapsed, told
 
 MAX_MEMBERS = 20_000

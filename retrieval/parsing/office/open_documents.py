@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lxml import etree
 
-from retrieval.parsing.html_markdown import local_name, text_of
+from retrieval.parsing.html_text import local_name, text_of
 from retrieval.parsing.office.archives import Archive, described, open_archive
 from retrieval.parsing.parsed import (
     ENCRYPTED,

@@ -1,0 +1,104 @@
+"""The words of HTML on one line, and what stands for elements that are shown as something else: pictures, forms,
+formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from lxml import etree
+
+from retrieval.parsing.parsed import collapsed
+from retrieval.parsing.table_text import TICKED, UNTICKED
+
+# Never text that people read. Forms are not among them: whole pages may be in one.
+_SKIPPED_NAMES = """
+    script style noscript template svg iframe object embed canvas audio video head title rt rp datalist button
+"""
+SKIPPED = frozenset(_SKIPPED_NAMES.split())
+REPLACED = frozenset(("img", "input", "math", "select", "textarea"))
+"""Elements for which `replacement` stands, not what is in them."""
+HEADINGS = {f"h{level}": level for level in range(1, 7)}
+LISTS = frozenset(("ul", "ol", "menu", "dir"))
+_BLOCK_NAMES = """
+    p div section article main header footer aside nav figure figcaption address details summary dl dt dd form fieldset
+    legend center body html hr tr td th tbody thead tfoot caption table
+"""
+BLOCKS = frozenset(_BLOCK_NAMES.split())
+APART = dict.fromkeys((*BLOCKS, *HEADINGS, *LISTS, "pre", "blockquote", "li", "br"), (" ", " "))
+"""What stands before and after elements whose words are apart."""
+_BOXES = frozenset(("checkbox", "radio"))
+_WRITTEN = frozenset(["text", "email", "tel", "url", "number", "date", "datetime-local", "month", "time", "week"])
+_BESIDE_BOXES = frozenset(("label", "td", "th", "li", "p", "span", "b", "strong", "em"))
+
+
+def local_name(element: etree._Element) -> str | None:
+    """Return the tag without its namespace, in lower case; None for comments and the like."""
+    if not isinstance(element.tag, str):
+        return None
+    return element.tag.rpartition("}")[2].lower()
+
+
+def text_of(element: etree._Element, skipped: Set[str] = SKIPPED, around: Mapping[Any, tuple[str, str]] = APART) -> str:
+    """Return the words below an element on one line, without elements that are `skipped`. Before and after others
+    stands what `around` has for them: in HTML, words of different blocks are apart."""
+    parts: list[str] = []
+    walk = etree.iterwalk(element, events=("start", "end"))
+    for event, each in walk:
+        tag = local_name(each)
+        before, after = around.get(tag, ("", ""))
+        if event == "end":
+            parts += [after, "" if each is element else each.tail or ""]
+        elif tag is None or tag in skipped:
+            walk.skip_subtree()
+        elif tag in REPLACED:
+            parts.append(replacement(each, tag))
+            walk.skip_subtree()
+        else:
+            parts += [before, each.text or ""]
+    return collapsed("".join(parts))
+
+
+def replacement(element: etree._Element, tag: str) -> str:
+    """Return what people see of an element of REPLACED: a picture's text, a field's value, a box, a formula."""
+    if tag == "math":
+        return _formula(element)
+    if tag == "img":
+        shown = element.get("alt")
+    elif tag == "input":
+        shown = _input(element)
+    elif tag == "select":
+        shown = ", ".join(text_of(each) for each in element.iter("option") if each.get("selected") is not None)
+    else:
+        shown = element.text
+    return f" {shown} " if shown else " "
+
+
+def number_of(element: etree._Element, name: str) -> int:
+    """Return an attribute that is a number, 1 when it is none."""
+    number = element.get(name, "1").strip()
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 9 else 1
+
+
+def _input(element: etree._Element) -> str | None:
+    kind = (element.get("type") or "text").lower()
+    if kind in _WRITTEN:
+        return element.get("value")
+    after, parent = element.getnext(), element.getparent()
+    # A box without words beside it only has a style sheet show or hide something.
+    has_words = (element.tail or "").strip() or (after is not None and local_name(after) in _BESIDE_BOXES)
+    if kind not in _BOXES or not (has_words or (parent is not None and local_name(parent) in _BESIDE_BOXES)):
+        return None
+    return UNTICKED if element.get("checked") is None else TICKED
+
+
+def _formula(element: etree._Element) -> str:
+    """Return a formula in TeX where it is there, else its signs in order."""
+    for note in element.iter("annotation"):
+        if "tex" in (note.get("encoding") or "").lower() and note.text:
+            return collapsed(note.text)
+    if written := element.get("alttext"):
+        return collapsed(written)
+    for note in list(element.iter("annotation", "annotation-xml")):
+        note.clear(keep_tail=True)
+    return collapsed("".join(element.itertext()))
