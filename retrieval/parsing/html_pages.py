@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 
 from lxml import etree, html
 
+from retrieval.parsing.declared_encodings import decoded_as
 from retrieval.parsing.html_markdown import markdown_blocks
 from retrieval.parsing.html_text import SKIPPED, local_name, text_of
 from retrieval.parsing.parsed import EMPTY, MarkdownText, Parsed, UnreadableError, collapsed, heading, told
@@ -60,14 +60,7 @@ def parse(content: bytes) -> Parsed:
 def characters(content: bytes) -> str:
     """Decode a page: by its byte order mark, by what it declares, else by what the bytes look like."""
     declared = _DECLARED.search(content[:_LOOKED_AT])
-    if declared and not content.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        try:
-            name = codecs.lookup(declared[1].decode("ascii")).name
-            # Declared as Latin-1, written as Windows-1252: so browsers read it.
-            return content.decode("cp1252" if name == "iso8859-1" else name, "replace")
-        except (LookupError, UnicodeError, ValueError):
-            pass
-    return decoded(content)
+    return decoded_as(content, declared[1].decode("ascii")) if declared else decoded(content)
 
 
 def html_root(text: str) -> etree._Element:

@@ -9,7 +9,7 @@ from charset_normalizer import from_bytes
 
 from retrieval.parsing.parsed import UnreadableError
 
-_BYTE_ORDER_MARKS = {  # UTF-32's begin with UTF-16's
+BYTE_ORDER_MARKS = {  # UTF-32's begin with UTF-16's
     "utf-8-sig": (codecs.BOM_UTF8,),
     "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
     "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
@@ -25,7 +25,7 @@ def decoded(content: bytes) -> str:
 
     A byte order mark decides, then UTF-8, then what the bytes look like. Raises UnreadableError for what is no text.
     """
-    for encoding, marks in _BYTE_ORDER_MARKS.items():
+    for encoding, marks in BYTE_ORDER_MARKS.items():
         if content.startswith(marks):
             try:
                 return _checked(content.decode(encoding))
