@@ -12,7 +12,7 @@ from lxml import etree
 
 from retrieval.parsing.html_tables import layouts, table_blocks
 from retrieval.parsing.html_text import BLOCKS, HEADINGS, LISTS, REPLACED, SKIPPED, local_name, number_of, replacement
-from retrieval.parsing.parsed import collapsed, escaped, fenced, heading
+from retrieval.parsing.parsed import MarkdownText, collapsed, escaped, fenced, heading
 
 _BLOCKS_IN_TITLES = frozenset((*HEADINGS, *LISTS, "li", "blockquote"))  # other blocks do not end a heading
 _LANGUAGE = re.compile(r"(?<![\w-])(?:language-|lang-|highlight-|sourceCode |code )(?!literal)([A-Za-z0-9+#]{1,20})")
@@ -86,6 +86,12 @@ def markdown_blocks(root: etree._Element) -> list[str]:
             state.inline.append(element.text or "")
     state.flush()
     return state.blocks
+
+
+def opening_heading(document: MarkdownText) -> str | None:
+    """Return the heading that a text begins with; None when other words stand above its first heading."""
+    first = document.text.partition("\n")[0]
+    return first.lstrip("#").strip() or None if first.startswith("#") else None
 
 
 def _enter(state: _State, tag: str, element: etree._Element) -> None:

@@ -7,8 +7,8 @@ import re
 from lxml import etree, html
 
 from retrieval.parsing.declared_encodings import decoded_as
-from retrieval.parsing.html_markdown import markdown_blocks
-from retrieval.parsing.html_text import SKIPPED, local_name, text_of
+from retrieval.parsing.html_markdown import markdown_blocks, opening_heading
+from retrieval.parsing.html_text import BLOCKS, HEADINGS, LISTS, SKIPPED, local_name, text_of
 from retrieval.parsing.parsed import EMPTY, MarkdownText, Parsed, UnreadableError, collapsed, heading, told
 from retrieval.parsing.text_encodings import decoded
 
@@ -25,9 +25,25 @@ _BOILERPLATE_ROLES = frozenset(
 _HIDDEN = etree.XPath(
     ".//*[not(self::body)][@hidden or @aria-hidden='true' or self::input[@type='hidden']"
     " or re:test(@style, 'display\\s*:\\s*none|visibility\\s*:\\s*hidden', 'i')"
-    " or self::a[not(*)][starts-with(@href, '#') and contains('¶#§🔗⚓', normalize-space())]]",
+    " or self::a[not(*)][starts-with(@href, '#') and contains('¶#§🔗⚓', normalize-space())]]"
+    "[not(math) or *[2]]",  # a formula whose picture is seen
     namespaces={"re": "http://exslt.org/regular-expressions"},
 )
+_CONTROLS = etree.XPath(
+    ".//@aria-controls | .//@data-target | .//@data-bs-target"
+    " | .//a[@role='tab' or @data-toggle or @data-bs-toggle]/@href"
+)
+_SHOWN = "data-shown-by-a-click"
+_WITHIN_SHOWN = etree.XPath(f"boolean(ancestor::*[@{_SHOWN}])")
+_FOLDED = re.compile(
+    r"(?:^|[\s_-])(?:accordion|answer|collaps(?:e|ed|ible)|expandable|faq|panel|spoiler|tab(?:content|pane|panel)?|toggle)"
+    r"(?:$|[\s_-])",
+    re.I,
+)
+_NEVER_SHOWN = re.compile(r"(?:max-height|font-size|opacity)\s*:\s*0|mso-hide", re.I)
+_ABOVE_FOLDED = frozenset((*HEADINGS, "dt", "summary", "button"))
+_FOLDING = frozenset((*BLOCKS, *LISTS, "pre", "blockquote"))
+_PASSAGE = 150  # characters, from which it is said that a hidden text is left out
 _CONSENT = re.compile(r"(?:^|[\s_-])(?:cookies?|consent|gdpr)(?:$|[\s_-])", re.I)
 _CONSENT_CHARACTERS = 2_000
 _MENU = re.compile(
@@ -40,7 +56,7 @@ _SHARE_OF_MAIN = 0.5  # of a page's characters, from which its main element is a
 
 
 def parse(content: bytes) -> Parsed:
-    """Return the main content of a page. Its title is that of `<title>`."""
+    """Return the main content of a page. Its title is that of `<title>`, else its first `<h1>`."""
     root = html_root(characters(content))
     title = collapsed(root.findtext(".//title") or "")
     authors = (each.get("content") for each in root.iter("meta") if (each.get("name") or "").lower() == "author")
@@ -48,13 +64,14 @@ def parse(content: bytes) -> Parsed:
     metadata = told(next(filter(None, authors), ""), language=language)
     body = next(iter(root.iter("body")), root)
     _strip_boilerplate(body)
-    strip_hidden(root)
+    hidden = strip_hidden(root, is_clicked=True)
     document, main = MarkdownText(), _main(body)
     titles = list(body.iter("h1"))
     if len(titles) == 1 and main not in (body, *titles[0].iterancestors()):
         document.add(heading(1, text_of(titles[0])))  # a page's title may stand above its main content
     document.add(*markdown_blocks(main))
-    return document.parsed(title or None, metadata)
+    title = title or (text_of(titles[0]) if titles else "")
+    return document.parsed(title or None, metadata, warnings=hidden_warning(hidden))
 
 
 def characters(content: bytes) -> str:
@@ -84,17 +101,55 @@ def html_root(text: str) -> etree._Element:
 
 def body_blocks(page: str) -> list[str]:
     """Return the blocks of all that is seen of a page or a piece of HTML. Raises what `html_root` raises."""
+    return seen_blocks(page)[0]
+
+
+def seen_blocks(page: str) -> tuple[list[str], int]:
+    """Return the blocks of all that is seen of a page, and how many passages of it are hidden. Raises what `html_root`
+    raises."""
     root = html_root(page)
-    strip_hidden(root)
-    return markdown_blocks(next(iter(root.iter("body")), root))
+    hidden = strip_hidden(root)
+    return markdown_blocks(next(iter(root.iter("body")), root)), hidden
 
 
-def strip_hidden(root: etree._Element) -> None:
-    """Remove what nobody sees: scripts, hidden elements, and the links of headings to themselves."""
+def hidden_warning(hidden: int) -> list[str]:
+    """Return what is said of passages that were left out because nobody sees them."""
+    return [f"Hidden passages are left out: {hidden}"] if hidden else []
+
+
+def strip_hidden(root: etree._Element, *, is_clicked: bool = False) -> int:
+    """Remove what nobody sees: scripts, hidden elements, and the links of headings to themselves. What a click shows,
+    tabs and folded answers, stays where it `is_clicked`. Return how many passages of some length are gone."""
     etree.strip_elements(root, *(SKIPPED - {"head", "title"}), with_tail=False)
-    for element in _HIDDEN(root):
-        if element.getparent() is not None:
-            element.drop_tree()
+    hidden, passages = _HIDDEN(root), 0
+    top = root.getroottree().getroot()
+    controlled = {each.lstrip("#") for value in _CONTROLS(root) for each in value.split()} if is_clicked else set()
+    for element in hidden:
+        if element.getparent() is None or element.getroottree().getroot() is not top:
+            continue  # within what is gone
+        if is_clicked and _is_folded(element, controlled):
+            element.set(_SHOWN, "")
+            continue
+        if local_name(element) in _FOLDING and not _CONSENT.search(_named(element)):
+            passages += len(text_of(element)) >= _PASSAGE and _links(element) <= _LINKS_OF_A_MENU
+        element.drop_tree()
+    return passages
+
+
+def _is_folded(element: etree._Element, controlled: set[str]) -> bool:
+    """Return whether a click shows a hidden element: a tab, an answer below its question, what a button names."""
+    named, before = _named(element), element.getprevious()
+    is_below = before is not None and local_name(before) in _ABOVE_FOLDED and not (before.tail or "").strip()
+    is_meant = element.get("role") == "tabpanel" or element.get("hidden") == "until-found" or is_below
+    if not (is_meant or element.get("id") in controlled or _FOLDED.search(named)):
+        return False
+    if local_name(element) not in _FOLDING or _CONSENT.search(named) or _NEVER_SHOWN.search(element.get("style") or ""):
+        return False
+    return bool(_WITHIN_SHOWN(element)) or _links(element) <= _LINKS_OF_A_MENU
+
+
+def _named(element: etree._Element) -> str:
+    return f"{element.get('class') or ''} {element.get('id') or ''}"
 
 
 def _strip_boilerplate(body: etree._Element) -> None:
@@ -109,7 +164,7 @@ def _strip_boilerplate(body: etree._Element) -> None:
 
 def _is_boilerplate(element: etree._Element) -> bool:
     tag = local_name(element) or ""
-    named = f"{element.get('class') or ''} {element.get('id') or ''}"
+    named = _named(element)
     if element.get("role") in _BOILERPLATE_ROLES or tag == "nav":
         return True
     if tag in _BOILERPLATE_TAGS or tag == "header":

@@ -2,45 +2,78 @@
 
 from __future__ import annotations
 
+import binascii
 import re
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from email import message_from_bytes, policy
-from email.message import EmailMessage
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, field
 
-from retrieval.parsing.html_pages import body_blocks
+from retrieval.parsing.declared_encodings import decoded_as
+from retrieval.parsing.html_pages import characters, hidden_warning, seen_blocks
+from retrieval.parsing.mail_headers import Mail, file_name, header, read_mail
+from retrieval.parsing.mail_texts import invitation, unflowed, without_armour
 from retrieval.parsing.parsed import (
     EMPTY,
+    ENCRYPTED,
     MarkdownText,
     Parsed,
     UnreadableError,
-    collapsed,
     escaped,
     heading,
     listed,
     told,
 )
-from retrieval.parsing.text_encodings import decoded
 
 _HEADERS = ("From", "To", "Cc", "Date")
 _MESSAGE_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n")
 _QUOTED_START = re.compile(rb"^>(>*From )", re.MULTILINE)
+_EMPTY_LINES = re.compile(r"\n[ \t]*\n")
+_MESSAGES = frozenset(("message/rfc822", "message/global", "message/news"))
+_REPORTS = frozenset(("message/delivery-status", "message/disposition-notification"))
+_SIGNATURES = frozenset(("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"))
+_ENVELOPES = frozenset(("application/pkcs7-mime", "application/x-pkcs7-mime"))
+_OUTLOOK = frozenset(("application/ms-tnef", "application/vnd.ms-tnef"))
+_NO_TEXTS = frozenset(("text/css", "text/directory", "text/rtf", "text/vcard", "text/x-amp-html", "text/x-vcard"))
+_STUB_CHARACTERS = 400
+_MORE_THAN_A_STUB = 4  # times as long
+_DEEPEST_ALTERNATIVE = 10
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What has been read of a mail or a mailbox, and what was left out."""
+
+    document: MarkdownText = field(default_factory=MarkdownText)
+    has_text: bool = False
+    attachments: list[str] = field(default_factory=list)
+    encrypted: int = 0
+    hidden: int = 0
+
+    def add(self, blocks: list[str]) -> None:
+        self.has_text |= any(each.strip() for each in blocks)
+        self.document.add(*blocks)
+
+    @property
+    def warnings(self) -> list[str]:
+        found = [f"Attachments are left out: {listed(self.attachments)}"] if self.attachments else []
+        found += [f"Encrypted parts are left out: {self.encrypted}"] if self.encrypted else []
+        return found + hidden_warning(self.hidden)
 
 
 def parse_email(content: bytes) -> Parsed:
     """Return one mail. Its title is its subject."""
-    message = _message(content)
-    if not any(message[name] for name in (*_HEADERS, "Subject", "Message-ID", "Content-Type")):
+    mail = read_mail(content)
+    if not any(mail[name] for name in (*_HEADERS, "Subject", "Message-ID", "Content-Type")):
         raise UnreadableError("is not an e-mail: it has no headers")
-    document, attachments = MarkdownText(), list[str]()
-    body = list(_body(message, attachments))
-    if not any(each.strip() for each in body):
-        raise UnreadableError("contains no text", EMPTY)
-    subject = _header(message, "Subject")
-    _add_mail(document, message, subject, body)
-    return document.parsed(subject or None, told(_header(message, "From")), warnings=_named(attachments))
+    reading = _Reading()
+    _read(reading, mail)
+    if not reading.has_text:
+        if reading.encrypted:
+            raise UnreadableError("is encrypted", ENCRYPTED)
+        named = listed([each.replace("/", " ") for each in reading.attachments], 3)
+        raise UnreadableError(f"contains no text{', only attachments: ' if named else ''}{named[:100]}", EMPTY)
+    return reading.document.parsed(
+        header(mail, "Subject") or None, told(header(mail, "From")), warnings=reading.warnings
+    )
 
 
 def parse_mbox(content: bytes) -> Parsed:
@@ -49,66 +82,130 @@ def parse_mbox(content: bytes) -> Parsed:
     if not starts or starts[0].start() != 0:
         raise UnreadableError("is not a mailbox: it does not begin with 'From '")
     ends = [found.start() for found in starts[1:]] + [len(content)]
-    document, attachments = MarkdownText(), list[str]()
+    reading = _Reading()
     for found, end in zip(starts, ends, strict=True):
-        message = _message(_QUOTED_START.sub(rb"\1", content[found.end() : end]))
-        _add_mail(document, message, _header(message, "Subject"), list(_body(message, attachments)))
-    return document.parsed(warnings=_named(attachments))
+        _read(reading, read_mail(_QUOTED_START.sub(rb"\1", content[found.end() : end])))
+    return reading.document.parsed(warnings=reading.warnings)
 
 
-def _message(content: bytes) -> EmailMessage:
-    message = message_from_bytes(content, policy=policy.default)
-    assert isinstance(message, EmailMessage)
-    return message
+def _read(reading: _Reading, mail: Mail) -> None:
+    """Read the headers and all text parts of a mail; of alternatives one; mails in it are sections of their own."""
+    _add_headers(reading, mail, 1)
+    waiting = [(mail, 1, True)]  # parts, how deep they are, and whether their texts are read
+    while waiting:
+        part, depth, is_read = waiting.pop()
+        kind, parts = part.get_content_type(), _parts(part)
+        if kind in _MESSAGES and parts:
+            inner = _unpacked(part, parts[0])
+            _add_headers(reading, inner, depth + 1)
+            waiting.append((inner, depth + 1, True))
+        elif kind == "multipart/encrypted":
+            reading.encrypted += 1
+        elif kind in _REPORTS:
+            reading.add([_fields(each) for each in parts])
+        elif not part.is_multipart() or kind.startswith("message/"):
+            _add_part(reading, part, kind, is_read)
+        elif kind == "multipart/alternative" and is_read:
+            chosen = _chosen(parts)
+            for each in reversed(parts):
+                if each is chosen or each.get_content_type() == "text/calendar":
+                    waiting.append((each, depth, True))
+                elif each.is_multipart():
+                    waiting.append((each, depth, False))  # for its attachments
+        else:
+            waiting += [(each, depth, is_read) for each in reversed(parts)]
 
 
-def _header(message: EmailMessage, name: str) -> str:
-    return _told(partial(message.get, name))
+def _add_headers(reading: _Reading, mail: Mail, depth: int) -> None:
+    reading.document.add(heading(depth, header(mail, "Subject") or "(no subject)"))
+    headers = ((name, header(mail, name)) for name in _HEADERS)
+    reading.document.add("\n".join(f"{name}: {value}" for name, value in headers if value))
 
 
-def _told(read: Callable[[], object]) -> str:
-    """Return what a header says, "" where it is broken: the standard library raises one of many errors then."""
+def _add_part(reading: _Reading, part: Mail, kind: str, is_read: bool) -> None:
+    """Read a part that has no parts, or name it."""
+    is_envelope = kind in _ENVELOPES and "signed" not in str(part.get_param("smime-type", ""))
+    if is_envelope or kind in _SIGNATURES:
+        reading.encrypted += is_envelope
+    elif not _is_text(part, kind) or (not is_read and file_name(part)):
+        note = " (of Outlook, which may hold text and files)" if kind in _OUTLOOK else ""
+        reading.attachments.append(f"{file_name(part) or kind}{note}")
+    elif kind == "text/html" and is_read:
+        with suppress(UnreadableError):
+            blocks, hidden = seen_blocks(_html(part))
+            reading.add(blocks)
+            reading.hidden += hidden
+    elif kind == "text/calendar":
+        reading.add(list(map(escaped, invitation(_text(part), with_description=not reading.has_text))))
+    elif is_read:
+        text, encrypted = without_armour(_text(part))
+        if str(part.get_param("format", "")).lower() == "flowed":
+            text = unflowed(text, delete_space=str(part.get_param("delsp", "")).lower() == "yes")
+        reading.encrypted += encrypted
+        reading.add([escaped(block) for block in _EMPTY_LINES.split(text)])
+
+
+def _chosen(parts: list[Mail]) -> Mail | None:
+    """Return which alternative is read: the plain text, unless it is blank or only says that there is another."""
+    plain = next((part for part in parts if part.get_content_type() == "text/plain"), None)
+    rich = next((part for part in parts if _may_be_html(part)), None)
+    if plain is None or rich is None:
+        return plain or rich or (parts[0] if parts else None)
+    length = len(_text(plain).strip())
+    if length > _STUB_CHARACTERS:
+        return plain
+    page: Mail | None = rich
+    for _ in range(_DEEPEST_ALTERNATIVE):
+        if page is not None and page.is_multipart():
+            page = next((each for each in _parts(page) if _may_be_html(each)), None)
+    shown = 0
+    if page is not None and not page.is_multipart():
+        with suppress(UnreadableError):
+            shown = sum(map(len, seen_blocks(_html(page))[0]))
+    return rich if shown > length * _MORE_THAN_A_STUB else plain
+
+
+def _is_text(part: Mail, kind: str) -> bool:
+    return kind.startswith("text/") and kind not in _NO_TEXTS and part.get_content_disposition() != "attachment"
+
+
+def _may_be_html(part: Mail) -> bool:
+    return part.is_multipart() or part.get_content_type() == "text/html"
+
+
+def _parts(part: Mail) -> list[Mail]:
+    payload = part.get_payload()
+    return [each for each in payload if isinstance(each, Mail)] if isinstance(payload, list) else []
+
+
+def _unpacked(part: Mail, inner: Mail) -> Mail:
+    """Return a mail in a mail; some programs encode it, which no standard allows."""
+    payload = inner.get_payload()
+    if str(part.get("Content-Transfer-Encoding", "")).strip().lower() == "base64" and isinstance(payload, str):
+        with suppress(binascii.Error, ValueError):
+            return read_mail(binascii.a2b_base64(payload))
+    return inner
+
+
+def _fields(report: Mail) -> str:
+    """Return the headers of a part of a report, such as why a mail was not delivered."""
+    return escaped("\n".join(f"{name}: {header(report, name)}" for name in dict.fromkeys(report.keys())))
+
+
+def _html(part: Mail) -> str:
+    content = _bytes(part)
+    label = part.get_content_charset()
+    return decoded_as(content, label) if label else characters(content)
+
+
+def _text(part: Mail) -> str:
+    content = _bytes(part)
     try:
-        return collapsed(str(read() or ""))
-    except (ValueError, TypeError, IndexError, AttributeError, LookupError):
+        return decoded_as(content, part.get_content_charset() or "").replace("\r\n", "\n")
+    except UnreadableError:
         return ""
 
 
-def _add_mail(document: MarkdownText, message: EmailMessage, subject: str, body: list[str]) -> None:
-    document.add(heading(1, subject or "(no subject)"))
-    headers = ((name, _header(message, name)) for name in _HEADERS)
-    document.add("\n".join(f"{name}: {value}" for name, value in headers if value))
-    document.add(*body)
-
-
-def _body(message: EmailMessage, attachments: list[str]) -> Iterator[str]:
-    """Yield the blocks of the text parts; of alternatives the one in HTML only where there is no plain text."""
-    parts = [part for part in message.walk() if not part.is_multipart()]
-    attached = {part for part in parts if _told(part.get_content_disposition) == "attachment"}
-    has_plain = any(part.get_content_type() == "text/plain" and part not in attached for part in parts)
-    for part in parts:
-        kind = part.get_content_type()
-        if part in attached or not kind.startswith("text/"):
-            name = _told(part.get_filename).rpartition("/")[2].rpartition("\\")[2]
-            attachments.append(name or kind)
-        elif kind == "text/html":
-            if not has_plain:
-                with suppress(UnreadableError):
-                    yield from body_blocks(_characters(part))
-        else:
-            yield from (escaped(block) for block in re.split(r"\n[ \t]*\n", _characters(part).replace("\r\n", "\n")))
-
-
-def _characters(part: Any) -> str:
-    content = part.get_payload(decode=True) or b""
-    try:
-        return str(content.decode(part.get_content_charset() or "utf-8"))
-    except (LookupError, UnicodeError, ValueError):
-        try:
-            return decoded(content)
-        except UnreadableError:
-            return ""
-
-
-def _named(attachments: list[str]) -> list[str]:
-    return [f"Attachments are left out: {listed(attachments)}"] if attachments else []
+def _bytes(part: Mail) -> bytes:
+    content = part.get_payload(decode=True)
+    return content if isinstance(content, bytes) else b""
