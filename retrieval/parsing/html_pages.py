@@ -34,9 +34,15 @@ _CONTROLS = etree.XPath(
     " | .//a[@role='tab' or @data-toggle or @data-bs-toggle]/@href"
 )
 _SHOWN = "data-shown-by-a-click"
-_WITHIN_SHOWN = etree.XPath(f"boolean(ancestor::*[@{_SHOWN}])")
+_GONE = "data-is-gone"
+_WITHIN_SHOWN, _WITHIN_GONE = (etree.XPath(f"boolean(ancestor::*[@{mark}])") for mark in (_SHOWN, _GONE))
 _FOLDED = re.compile(
     r"(?:^|[\s_-])(?:accordion|answer|collaps(?:e|ed|ible)|expandable|faq|panel|spoiler|tab(?:content|pane|panel)?|toggle)"
+    r"(?:$|[\s_-])",
+    re.I,
+)
+_NOT_FOLDED = re.compile(
+    r"(?:^|[\s_-])(?:cookies?|consent|gdpr|dialog|drawer|dropdown|menu|modal|offcanvas|overlay|popover|popup|toast|tooltip)"
     r"(?:$|[\s_-])",
     re.I,
 )
@@ -120,19 +126,19 @@ def hidden_warning(hidden: int) -> list[str]:
 def strip_hidden(root: etree._Element, *, is_clicked: bool = False) -> int:
     """Remove what nobody sees: scripts, hidden elements, and the links of headings to themselves. What a click shows,
     tabs and folded answers, stays where it `is_clicked`. Return how many passages of some length are gone."""
-    etree.strip_elements(root, *(SKIPPED - {"head", "title"}), with_tail=False)
-    hidden, passages = _HIDDEN(root), 0
-    top = root.getroottree().getroot()
+    passages = 0
     controlled = {each.lstrip("#") for value in _CONTROLS(root) for each in value.split()} if is_clicked else set()
-    for element in hidden:
-        if element.getparent() is None or element.getroottree().getroot() is not top:
-            continue  # within what is gone
+    for element in _HIDDEN(root):
+        if _WITHIN_GONE(element) or element.getparent() is None:
+            continue
         if is_clicked and _is_folded(element, controlled):
             element.set(_SHOWN, "")
             continue
         if local_name(element) in _FOLDING and not _CONSENT.search(_named(element)):
             passages += len(text_of(element)) >= _PASSAGE and _links(element) <= _LINKS_OF_A_MENU
+        element.set(_GONE, "")
         element.drop_tree()
+    etree.strip_elements(root, *(SKIPPED - {"head", "title"}), with_tail=False)
     return passages
 
 
@@ -143,7 +149,7 @@ def _is_folded(element: etree._Element, controlled: set[str]) -> bool:
     is_meant = element.get("role") == "tabpanel" or element.get("hidden") == "until-found" or is_below
     if not (is_meant or element.get("id") in controlled or _FOLDED.search(named)):
         return False
-    if local_name(element) not in _FOLDING or _CONSENT.search(named) or _NEVER_SHOWN.search(element.get("style") or ""):
+    if local_name(element) not in _FOLDING or _NOT_FOLDED.search(named) or _NEVER_SHOWN.search(element.get("style") or ""):
         return False
     return bool(_WITHIN_SHOWN(element)) or _links(element) <= _LINKS_OF_A_MENU
 

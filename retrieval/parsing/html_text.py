@@ -3,6 +3,7 @@ formulas."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Set
 from typing import Any
 
@@ -29,6 +30,7 @@ APART = dict.fromkeys((*BLOCKS, *HEADINGS, *LISTS, "pre", "blockquote", "li", "b
 """What stands before and after elements whose words are apart."""
 _BOXES = frozenset(("checkbox", "radio"))
 _WRITTEN = frozenset(["text", "email", "tel", "url", "number", "date", "datetime-local", "month", "time", "week"])
+_DISPLAYED = re.compile(r"\A\{\\displaystyle (.*)\}\s*\Z", re.DOTALL)
 _BESIDE_BOXES = frozenset(("label", "td", "th", "li", "p", "span", "b", "strong", "em"))
 
 
@@ -98,7 +100,7 @@ def _formula(element: etree._Element) -> str:
         if "tex" in (note.get("encoding") or "").lower() and note.text:
             return collapsed(note.text)
     if written := element.get("alttext"):
-        return collapsed(written)
+        return collapsed(_DISPLAYED.sub(r"\1", written))
     for note in list(element.iter("annotation", "annotation-xml")):
         note.clear(keep_tail=True)
     return collapsed("".join(element.itertext()))
