@@ -7,7 +7,9 @@ from urllib.parse import unquote
 
 from lxml import etree
 
-from retrieval.parsing.html_pages import body_blocks, characters
+from retrieval.parsing.epub_contents import Entry, add_headings, contents_of
+from retrieval.parsing.html_markdown import markdown_blocks
+from retrieval.parsing.html_pages import characters, hidden_warning, html_root, strip_hidden
 from retrieval.parsing.office.archives import Archive, described, open_archive
 from retrieval.parsing.parsed import EMPTY, ENCRYPTED, UNREADABLE, MarkdownText, Parsed, UnreadableError
 
@@ -18,20 +20,24 @@ _ENCRYPTION = "META-INF/encryption.xml"
 
 
 def parse(content: bytes) -> Parsed:
-    """Return the text of a book; the page of its contents is left out."""
+    """Return the text of a book; the page of its contents is left out, and gives headings to chapters without."""
     archive = open_archive(content, _LABEL)
     _refuse_encrypted(archive)
     package_name = next((each.get("full-path") for each in archive.xml(_CONTAINER).iter("{*}rootfile")), None)
     if not package_name:
         raise UnreadableError(f"is not {_LABEL}: it names no package")
     package = archive.xml(package_name)
-    document, missing = MarkdownText(), 0
-    for name in _spine(package, dirname(package_name)):
+    folder = dirname(package_name)
+    contents = contents_of(archive, package.findall("{*}manifest/{*}item"), folder)
+    document, missing, hidden = MarkdownText(), 0, 0
+    for name in _spine(package, folder):
         if not archive.has(name):
             missing += 1
             continue
         try:
-            document.add(*body_blocks(characters(archive.read(name))))
+            blocks, left_out = _chapter(characters(archive.read(name)), contents.get(name, []))
+            document.add(*blocks)
+            hidden += left_out
         except UnreadableError as error:
             if error.code != EMPTY:
                 missing += 1
@@ -39,7 +45,17 @@ def parse(content: bytes) -> Parsed:
         raise UnreadableError("contains no text", EMPTY if not missing else UNREADABLE)
     title, metadata = described(package.iterfind("{*}metadata/{*}*"), "subject")
     warnings = [f"Chapters that are missing or cannot be read: {missing}"] if missing else []
-    return document.parsed(title, metadata, warnings=warnings)
+    return document.parsed(title, metadata, warnings=warnings + hidden_warning(hidden))
+
+
+def _chapter(page: str, entries: list[Entry]) -> tuple[list[str], int]:
+    """Return the blocks of a chapter, and how many passages of it are hidden."""
+    root = html_root(page)
+    hidden = strip_hidden(root)
+    body = next(iter(root.iter("body")), root)
+    if entries:
+        add_headings(body, entries)
+    return markdown_blocks(body), hidden
 
 
 def _refuse_encrypted(archive: Archive) -> None:

@@ -149,7 +149,9 @@ def _is_folded(element: etree._Element, controlled: set[str]) -> bool:
     is_meant = element.get("role") == "tabpanel" or element.get("hidden") == "until-found" or is_below
     if not (is_meant or element.get("id") in controlled or _FOLDED.search(named)):
         return False
-    if local_name(element) not in _FOLDING or _NOT_FOLDED.search(named) or _NEVER_SHOWN.search(element.get("style") or ""):
+    if local_name(element) not in _FOLDING or _NOT_FOLDED.search(named):
+        return False
+    if _NEVER_SHOWN.search(element.get("style") or ""):
         return False
     return bool(_WITHIN_SHOWN(element)) or _links(element) <= _LINKS_OF_A_MENU
 

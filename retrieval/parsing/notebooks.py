@@ -1,20 +1,35 @@
-"""Jupyter notebooks: their Markdown as it is, their code in fences, and what the code printed."""
+"""Jupyter notebooks: their Markdown as it is, their code in fences, and what the code printed or displayed."""
 
 from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 from retrieval.parsing.markdown_comments import without_comments
-from retrieval.parsing.parsed import MarkdownText, Parsed, UnreadableError, fenced
+from retrieval.parsing.parsed import MarkdownText, Parsed, UnreadableError, fenced, heading
+
+try:
+    from retrieval.parsing.html_pages import body_blocks
+except ImportError:  # without the extra 'formats'
+
+    def body_blocks(page: str) -> list[str]:
+        return []
+
 
 _MAX_OUTPUT_CHARACTERS = 2_000
+_MAX_DISPLAYED_CHARACTERS = 20_000  # of Markdown and of HTML, which are made for people
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(\S.*)")
+_UNDERLINE = re.compile(r" {0,3}=+[ \t]*")
+_FENCE = re.compile(r" {0,3}(```+|~~~+)")
+_OBJECT = re.compile(r"[\s\[\](),]*(?:<[^<>]*>[\s\[\](),]*)+")
+_OLDER = {"text": "text/plain", "html": "text/html", "latex": "text/latex", "png": "image/png", "jpeg": "image/jpeg"}
 _TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def parse(content: bytes) -> Parsed:
-    """Return the cells of a notebook in order."""
+    """Return the cells of a notebook in order. Its title is the first heading of its Markdown."""
     try:
         notebook = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -27,21 +42,47 @@ def parse(content: bytes) -> Parsed:
     if not isinstance(cells, list):
         raise UnreadableError("is not a notebook: it has no cells")
     language = _language(notebook.get("metadata"))
-    document, left_out = MarkdownText(), 0
+    document, title = MarkdownText(), None
+    too_long = pictures = 0
     for cell in cells:
         if not isinstance(cell, dict):
             continue
         source = _joined(cell.get("source", cell.get("input")))
+        if cell.get("cell_type") == "heading":  # before version 4
+            level = cell.get("level")
+            source = heading(level if isinstance(level, int) else 1, source)
         if cell.get("cell_type") != "code":
             document.add(without_comments(source))
+            title = title or (_first_heading(source) if cell.get("cell_type") != "raw" else None)
+            pictures += len(cell.get("attachments") or ())
             continue
         document.add(fenced(source, language) if source.strip() else "")
         for output in cell.get("outputs") or ():
-            shown = _output(output)
-            left_out += len(shown) > _MAX_OUTPUT_CHARACTERS
-            document.add(fenced(shown, "text") if 0 < len(shown) <= _MAX_OUTPUT_CHARACTERS else "")
-    warnings = [f"{left_out} outputs of more than {_MAX_OUTPUT_CHARACTERS} characters are left out"] if left_out else []
-    return document.parsed(warnings=warnings)
+            shown, is_displayed, has_picture = _output(output)
+            pictures += has_picture
+            if len(shown) > (_MAX_DISPLAYED_CHARACTERS if is_displayed else _MAX_OUTPUT_CHARACTERS):
+                too_long += 1
+            elif shown:
+                document.add(shown if is_displayed else fenced(shown, "text"))
+    warnings = [f"{too_long} outputs of more than {_MAX_OUTPUT_CHARACTERS} characters are left out"] if too_long else []
+    warnings += [f"Pictures and other outputs without text are left out: {pictures}"] if pictures else []
+    return document.parsed(title, warnings=warnings)
+
+
+def _first_heading(source: str) -> str | None:
+    """Return the first heading of Markdown that is not in a fence."""
+    fence, before = "", ""
+    for line in source.splitlines():
+        if fence:
+            fence = "" if line.strip().startswith(fence) and not line.strip(f" \t{fence[0]}") else fence
+        elif opened := _FENCE.match(line):
+            fence = opened[1]
+        elif found := _HEADING.fullmatch(line):
+            return found[1].rstrip(" \t#") or None
+        elif before and _UNDERLINE.fullmatch(line):
+            return before
+        before = line.strip()
+    return None
 
 
 def _language(metadata: Any) -> str:
@@ -50,14 +91,30 @@ def _language(metadata: Any) -> str:
     return name if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9+#-]{1,20}", name) else "python"
 
 
-def _output(output: Any) -> str:
+def _output(output: Any) -> tuple[str, bool, bool]:
+    """Return the text of an output, whether it is Markdown made for people, and whether it has more that is no text."""
     if not isinstance(output, dict):
-        return ""
+        return "", False, False
     data = output.get("data")
-    text = output.get("text", data.get("text/plain") if isinstance(data, dict) else None)
+    if not isinstance(data, dict):
+        data = {kind: output[name] for name, kind in _OLDER.items() if name in output}
+    plain = _TERMINAL_COLOURS.sub("", _joined(data.get("text/plain"))).strip()
     if output.get("output_type") in ("error", "pyerr"):
-        text = f"{output.get('ename')}: {output.get('evalue')}"
-    return _TERMINAL_COLOURS.sub("", _joined(text)).strip()
+        plain = f"{output.get('ename')}: {output.get('evalue')}"
+    if markdown := _joined(data.get("text/markdown")).strip():
+        return markdown, True, False
+    is_object = _OBJECT.fullmatch(plain) is not None
+    page = _joined(data.get("text/html"))
+    if page.strip() and (not plain or is_object or "<table" in page):
+        with suppress(UnreadableError):
+            if blocks := body_blocks(page):
+                return "\n\n".join(blocks), True, False
+    if (not plain or is_object) and (formula := _joined(data.get("text/latex")).strip()):
+        return formula, True, False
+    has_picture = any(kind.startswith("image/") for kind in data)
+    if is_object and (has_picture or len(data) > 1):
+        return "", False, True
+    return plain, False, has_picture or (not plain and any(kind != "text/plain" for kind in data))
 
 
 def _joined(source: Any) -> str:

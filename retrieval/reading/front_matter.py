@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from math import isfinite
 
 import orjson
 import yaml
@@ -78,9 +79,11 @@ class _YamlLoader(yaml.SafeLoader):
 
 
 def _storable(read: object) -> object:
-    """Return what was read with integers beyond 64 bits, which no metadata has, as text."""
+    """Return what was read with numbers that no metadata has, integers beyond 64 bits and `.nan` or `.inf`, as text."""
     if isinstance(read, dict):
         return {name: _storable(value) for name, value in read.items()}
     if isinstance(read, list):
         return [_storable(each) for each in read]
+    if isinstance(read, float):
+        return read if isfinite(read) else str(read)
     return str(read) if isinstance(read, int) and read.bit_length() >= INTEGER_BITS else read
