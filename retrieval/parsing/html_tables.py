@@ -21,7 +21,7 @@ _IN_CELLS = {
 }
 _ENDS = tuple(".:;,!?…。：；，！？")
 _LONG = 1_000  # characters, which a cell of a table seldom has
-_BELOW_HEADING = 200  # characters, from which a heading in a cell is that of an article
+_PARAGRAPH = 200  # characters: below a heading in a cell they make an article, side by side columns of a page
 _MAX_SPAN = 50
 
 
@@ -47,7 +47,7 @@ class _Look:
         self.longest = max(self.longest, self.cell)
         self.cells += self.cell > 0
         self.has_blocks |= self.paragraphs > 1
-        self.has_articles |= 0 < self.headings < self.cell - _BELOW_HEADING
+        self.has_articles |= 0 < self.headings < self.cell - _PARAGRAPH
         self.cell = self.headings = self.paragraphs = 0
 
     def end_row(self) -> None:
@@ -60,10 +60,12 @@ class _Look:
         parts stand side by side."""
         if self.is_placed or not self.rows:
             return True
-        if not self.has_blocks or (self.has_header and self.rows > 1):
+        if self.rows == 1 and (self.has_blocks or self.longest > _PARAGRAPH):
+            return True
+        if not self.has_blocks or self.has_header:
             return False
         is_page = self.longest > _LONG and self.longest * 2 > self.whole
-        return self.rows == 1 or self.nested * 2 > self.whole or self.has_articles or is_page
+        return self.nested * 2 > self.whole or self.has_articles or is_page
 
 
 def layouts(element: etree._Element) -> dict[etree._Element, bool]:
