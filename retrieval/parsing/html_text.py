@@ -31,7 +31,7 @@ APART = dict.fromkeys((*BLOCKS, *HEADINGS, *LISTS, "pre", "blockquote", "li", "b
 _BOXES = frozenset(("checkbox", "radio"))
 _WRITTEN = frozenset(["text", "email", "tel", "url", "number", "date", "datetime-local", "month", "time", "week"])
 _DISPLAYED = re.compile(r"\A\{\\displaystyle (.*)\}\s*\Z", re.DOTALL)
-_BESIDE_BOXES = frozenset(("label", "td", "th", "li", "p", "span", "b", "strong", "em"))
+_BESIDE_BOXES = frozenset(("label", "span", "b", "strong", "em"))
 
 
 def local_name(element: etree._Element) -> str | None:
@@ -86,12 +86,21 @@ def _input(element: etree._Element) -> str | None:
     kind = (element.get("type") or "text").lower()
     if kind in _WRITTEN:
         return element.get("value")
-    after, parent = element.getnext(), element.getparent()
-    # A box without words beside it only has a style sheet show or hide something.
-    has_words = (element.tail or "").strip() or (after is not None and local_name(after) in _BESIDE_BOXES)
-    if kind not in _BOXES or not (has_words or (parent is not None and local_name(parent) in _BESIDE_BOXES)):
+    if kind not in _BOXES or not _has_words_beside(element):
         return None
     return UNTICKED if element.get("checked") is None else TICKED
+
+
+def _has_words_beside(box: etree._Element) -> bool:
+    """Return whether a box stands at words. Others only have a style sheet show or hide something."""
+    before, after, parent = box.getprevious(), box.getnext(), box.getparent()
+    text_before = before.tail if before is not None else parent.text if parent is not None else None
+    if any(text and text.strip() for text in (text_before, box.tail)):
+        return True
+    if parent is not None and local_name(parent) in ("label", "td", "th"):
+        return True
+    beside = [each for each in (before, after) if each is not None and local_name(each) in _BESIDE_BOXES]
+    return any(text.strip() for each in beside for text in each.itertext())
 
 
 def _formula(element: etree._Element) -> str:

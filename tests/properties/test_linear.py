@@ -40,6 +40,7 @@ COMPARED_WHOLE = {
     "interfaces.commands.work.collection_files._FILE",
     "retrieval.documents.originals._ORIGINAL",
     "retrieval.ingest.walk._OF_TOOLS",
+    "retrieval.parsing.notebooks._OBJECT",
     "retrieval.parsing.pdf.pdf_pages._NO_TITLE",
     "retrieval.quoting._SOURCE_LINE",
     "schemas.names._PREFIX",

@@ -138,7 +138,8 @@ def test_chapters_mails_outputs_and_attachments_are_sections_kept_or_named(read)
     assert "alert" not in document.text
     document = read("ipynb")
     assert "```python\n# no heading\nprint(12)\n```\n\n```text\n12\n```" in document.text
-    assert len(document.warnings) == 1
+    assert document.title == HEADINGS[0]
+    assert [warning[0] for warning in document.warnings] == ["1", "P"]  # an output too long, and its picture
     document = read("email")
     assert document.warnings == ["Attachments are left out: chart.pdf"]
     assert document.text.count(HIGH) == 1

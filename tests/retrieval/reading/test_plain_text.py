@@ -77,7 +77,7 @@ def test_yaml_and_toml_become_metadata_other_texts_are_left_alone_and_no_line_mo
         "author": "Ada",
         "language": "en",
         "date": "2024-05-01",
-        "weights": [1, None, 2.5],
+        "weights": [1, "nan", 2.5],
     }
     assert front.warnings == []
     for text in (YAML, YAML.replace("\n", "\r\n"), YAML.removesuffix("# Heading\n")):
