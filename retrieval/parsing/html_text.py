@@ -97,7 +97,7 @@ def _has_words_beside(box: etree._Element) -> bool:
     text_before = before.tail if before is not None else parent.text if parent is not None else None
     if any(text and text.strip() for text in (text_before, box.tail)):
         return True
-    if parent is not None and local_name(parent) in ("label", "td", "th"):
+    if parent is not None and local_name(parent) in ("label", "td", "th", "p"):
         return True
     beside = [each for each in (before, after) if each is not None and local_name(each) in _BESIDE_BOXES]
     return any(text.strip() for each in beside for text in each.itertext())
