@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,8 @@ from schemas.records import Metadata
 from schemas.where import Where
 
 CODE, DOCUMENTATION = "code", "documentation"
+_PLACEHOLDER = re.compile(r"(?:Slide|Sheet|Page|Part) ?\d+|\(no subject\)")
+"""What a part is called that has no title of its own."""
 CONTENT_TYPE = "contentType"
 """Metadata of files by which the context tools filter: one of the two words above."""
 
@@ -105,6 +108,7 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
     title = read.title
     if not title and isinstance(text, StructuredText) and file.kind.begins_with_title:
         title = opening_heading(text)
+        title = None if title and _PLACEHOLDER.fullmatch(title) else title
     split, tags = chunking.splitter(syntax), merged_tags(merged_tags(file.tags, file.metadata), read.metadata)
     said = {**read.metadata, **file.metadata}
     told = said.get("tags")

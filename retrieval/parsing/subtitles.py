@@ -8,7 +8,7 @@ import re
 from retrieval.parsing.parsed import Parsed, UnreadableError, collapsed
 from retrieval.parsing.text_encodings import decoded
 
-_TIMES = re.compile(r"[ \t]*(?:\d+:)?\d{1,2}:\d{1,2}[.,]\d{1,3}[ \t]*-->")
+_TIMES = re.compile(r"(?:\d{1,3}:)?\d{1,2}:\d{1,2}[.,]\d{1,3}[ \t]{0,3}-->")
 _SPEAKER = re.compile(r"<v(?:\.[^\s<>]*)?[ \t]+([^<>]*)>")
 _TAGS = re.compile(r"</?[A-Za-z0-9][^<>]*>|\{\\[^{}]*\}")
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'»”’)\]]*\Z")
@@ -25,7 +25,7 @@ def parse(content: bytes) -> Parsed:
     for line in decoded(content).splitlines():
         if not line.strip():
             is_said = False
-        elif _TIMES.match(line):
+        elif _TIMES.match(line.strip()):
             is_said = has_times = True
         elif is_said:
             named = _SPEAKER.search(line)

@@ -22,6 +22,9 @@ from retrieval.chunking import (
 )
 from retrieval.chunking.markdown_blocks import MAX_MARKED_CHARACTERS
 from retrieval.chunking.tokens import TokenCounter
+from retrieval.parsing.markdown_comments import without_comments
+from retrieval.reading.front_matter import without_imports
+from retrieval.reading.markup import markdown_of
 from schemas.words.splitting import split
 from tests.support.regex_steps import Kinds, steps
 from wrapper.catalog.words.splitting import identifier_words, query_terms
@@ -41,6 +44,7 @@ COMPARED_WHOLE = {
     "retrieval.documents.originals._ORIGINAL",
     "retrieval.ingest.walk._OF_TOOLS",
     "retrieval.parsing.notebooks._OBJECT",
+    "retrieval.reading.not_read.SECRETS",
     "retrieval.parsing.pdf.pdf_pages._NO_TITLE",
     "retrieval.quoting._SOURCE_LINE",
     "schemas.names._PREFIX",
@@ -109,6 +113,10 @@ READERS = {
     "code": lambda text: split_windows(
         StructuredText(text, Syntax.CODE), tokens=COUNTER, max_tokens=100, overlap_tokens=20
     ),
+    "comments": without_comments,
+    "imports": without_imports,
+    "AsciiDoc": partial(markdown_of, "asciidoc"),
+    "LaTeX": partial(markdown_of, "latex"),
     "shadow words": identifier_words,
     "query terms": query_terms,
     "words": split,
@@ -125,6 +133,10 @@ TEXTS = {
     "empty headings": lambda times: "#\n" * times,
     "number signs": lambda times: "#" * times,
     "a long title": lambda times: "# " + "[" * times + "\n",
+    "open comments": lambda times: "<!--" * times,
+    "comments": lambda times: "`a` <!-- b --> {/* c */} ![d](e) <f> " * times,
+    "open fences": lambda times: "~~~\n" + "    ```\n> ~~~~\n" * times,
+    "attributes": lambda times: "# " + "{#a " * times + "}\n",
     "backticks": lambda times: "`" * times + " " + "a`` " * times,
     "brackets": lambda times: "[" * times + "](" * times,
     "references": lambda times: "[a]: b\n" * times,

@@ -71,6 +71,9 @@ def test_a_chunk_has_the_mark_that_holds_where_it_begins_and_before_the_first_no
     drafts, _ = drafts_of(document, "m")
     assert [each.metadata.get("sheet") for each in drafts] == [None, "Q1", "Q1"]
     assert [each.metadata["start_line"] for each in drafts] == [1, 5, 9]
+    marks = ((1, {"sheet": "Empty"}), (3, {"sheet": "Q2"}))
+    drafts, _ = drafts_of(SourceDocument("d", "T", "# Empty\n\n# Q2\n\n2", {}, sections, marks=marks), "m")
+    assert [(each.metadata["sheet"], each.metadata["section"]) for each in drafts] == [("Q2", "Q2")]
     said = {"attributes.kind": "odd", "kind": "howto"}
     drafts, _ = drafts_of(SourceDocument("d", "T", "text", said, sections, kind="markdown"), "m")
     kinds = ("kind", "attributes.kind", "attributes.attributes.kind")
@@ -119,6 +122,10 @@ def test_what_a_file_says_of_itself_is_below_what_was_given_and_forges_nothing_n
     assert document.metadata["tags"] == ["a", "b", "x", "c", "d"]
     assert (read().title, read().title_is_file_name) == ("One", False)
     assert (read(text="plain").title, read(text="plain").title_is_file_name) == ("a.pdf", True)
+    for kind in ("xlsx", "ods", "mbox"):
+        assert read(kind=kind).title == "a.pdf", "a sheet's name, or the first mail's subject"
+    for text in ("# (no subject)\n\nHi", "# Slide 1\n\nHigh water", "A letter.\n\n# Vacation\n\nIn May"):
+        assert read(text=text).title == "a.pdf"
 
 
 @pytest.mark.parametrize(("below", "title"), [("# yaml\n", "yaml"), ("No heading.\n", "a.pdf")])
