@@ -82,12 +82,13 @@ def service_key(url: str, network: Network) -> str | None:
     return configured_key(AccessSettings(api_key=key, api_key_file=file))[0] or _typed_key(url, network)
 
 
-def check_key(url: str, network: Network, key: str | None) -> None:
+def check_key(url: str, network: Network, key: str | None) -> RagError | None:
     """Raise ConfigurationError when the service at `url` does not know who asks with this key. One that does not answer
-    is left for later."""
+    is left for later: return why."""
     error = _refusal(url, network, key)
     if error is not None and error.details.get("error_type") == "authentication":
         raise error
+    return error
 
 
 @contextmanager

@@ -87,7 +87,7 @@ class Tool(Generic[OutcomeT]):
         """
         unknown = Unknown()
         answer = self.spell(self.run(self.check(arguments, unknown)))
-        warnings = unknown.take()
+        warnings = [*answer.get("warnings", ()), *unknown.take()]
         return answer | {"warnings": warnings} if warnings else answer
 
 

@@ -130,6 +130,10 @@ def _complaint(error: ValidationError) -> str:
             return f"must be at most {limit}"
         case "minLength":
             return "must not be empty" if limit == 1 else f"must have at least {limit} characters"
+        case "minItems":
+            return f"must have at least {limit} {'element' if limit == 1 else 'elements'}"
+        case "maxItems":
+            return f"must have at most {limit} elements"
         case "maxLength":
             return f"must have at most {limit} characters"
         case _:

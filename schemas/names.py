@@ -135,8 +135,9 @@ def asked_collections(given: Mapping[str, Any]) -> tuple[str, ...] | None:
         )
     names = (names,) if isinstance(names, str) else tuple(names)
     if not 1 <= len(names) <= MAX_COLLECTIONS:
+        without = "" if names else "; without it all text collections are asked"
         raise InvalidInputError(
-            f"{field} must name 1 to {MAX_COLLECTIONS} collections", code="invalid_field", field=field
+            f"{field} must name 1 to {MAX_COLLECTIONS} collections{without}", code="invalid_field", field=field
         )
     return check_collection_patterns(names, field=field)
 

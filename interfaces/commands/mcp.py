@@ -49,8 +49,10 @@ def mcp(url: str | None) -> None:
     else:
         network = network_to(url, settings.data_dir)
         key = service_key(url, network)
-        check_key(url, network, key)
+        silent = check_key(url, network, key)
         log.info("serving MCP", service=url)
+        if silent is not None:
+            log.warning("the service does not answer; each call asks it again", reason=silent.message)
     # Imported after that, so that what is wrong is reported at once.
     import anyio
 

@@ -12,7 +12,7 @@ import yaml
 
 from schemas.access.callers import INCLUDED, Scope
 from schemas.errors import ConfigurationError, InvalidInputError
-from schemas.names import asked_collections
+from schemas.names import MAX_COLLECTIONS, asked_collections
 
 SCOPE_CLAIMS = (("scope",), ("scp",))
 """The claims whose text is a list with spaces in it (RFC 9068, 2.2.3), which clients ask for by these names. In any
@@ -176,4 +176,6 @@ def _scopes(given: list[str]) -> tuple[Scope, ...]:
 
 
 def _patterns(given: list[str]) -> tuple[str, ...]:
+    if not given:
+        raise InvalidInputError(f"collections must name 1 to {MAX_COLLECTIONS} collections")
     return asked_collections({"collections": given}) or ()

@@ -13,7 +13,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 
-from interfaces.mcp.messages import id_of, read_message
+from interfaces.mcp.messages import BYTE_ORDER_MARK, id_of, read_message
 from schemas.access.credentials_in_text import Cleaner, cleaned
 from schemas.errors import InvalidInputError, RagError
 from wrapper.web.error_statuses import STATUS
@@ -33,6 +33,7 @@ def exchange(
 
     A message that calls a tool is told to `expect` before: the tool's name and its arguments, unchecked.
     """
+    body = body.removeprefix(BYTE_ORDER_MARK)
     try:
         message = read_message(body)
     except MCPError as refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -23,6 +24,11 @@ MAX_DEPTH = 200
 MAX_WAIT_SECONDS = 60
 """How long the end of the input waits for the answers to what came before it."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_TEXT = rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
+_TOKEN = re.compile(
+    rb'"id"\s*+:\s*+(?P<id>' + _TEXT + rb"|-?[0-9]{1,18}(?![0-9.eE]))|" + _TEXT + rb"|[{}\[\]]", re.DOTALL
+)
+"""What tells an id of the outermost object from one below it, or in a text."""
 
 
 def read_message(content: bytes) -> types.JSONRPCMessage:
@@ -51,11 +57,42 @@ def read_message(content: bytes) -> types.JSONRPCMessage:
 
 def id_of(content: bytes) -> str | int | None:
     """Return the id of a message that cannot be taken, None where it has none that could be told."""
-    with suppress(TypeError, ValueError, RecursionError):  # this reader takes half a surrogate pair, too
+    try:
+        told: Any = json.loads(content)  # this reader takes half a surrogate pair, too
+    except (ValueError, RecursionError):
+        return _id_in_part(content)
+    return _id(told)
+
+
+def ids_of(content: bytes) -> list[str | int | None]:
+    """Return the ids under which such a message is answered: that of each request of a batch, else one."""
+    with suppress(ValueError, RecursionError):
         told: Any = json.loads(content)
-        if isinstance(told, dict) and isinstance(told.get("id"), str | int) and not isinstance(told["id"], bool):
-            orjson.dumps(told["id"])
-            return told["id"]
+        if isinstance(told, list) and (ids := [each for each in map(_id, told) if each is not None]):
+            return [*ids]
+    return [id_of(content)]
+
+
+def _id(message: Any) -> str | int | None:
+    told = message.get("id") if isinstance(message, dict) else None
+    if isinstance(told, str | int) and not isinstance(told, bool):
+        with suppress(TypeError):
+            orjson.dumps(told)
+            return told
+    return None
+
+
+def _id_in_part(content: bytes) -> str | int | None:
+    """Return the id that stands in the outermost object of what is no JSON as a whole."""
+    depth = 0
+    for token in _TOKEN.finditer(content):
+        if token[0] in b"{[":
+            depth += 1
+        elif token[0] in b"]}":
+            depth -= 1
+        elif depth == 1 and token["id"]:
+            with suppress(ValueError):
+                return _id({"id": json.loads(token["id"])})
     return None
 
 
@@ -76,7 +113,8 @@ class Requests:
                 message = read_message(line) if line else None
             except MCPError as refused:
                 error = types.ErrorData(code=refused.code, message=refused.message)
-                await self.refuse(types.JSONRPCError(jsonrpc="2.0", id=id_of(line), error=error))
+                for number in ids_of(line):
+                    await self.refuse(types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
                 continue
             match message:
                 case types.JSONRPCRequest(id=asked):

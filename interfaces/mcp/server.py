@@ -14,6 +14,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
+from interfaces.mcp.bounds import MAX_TOKENS, bounded, unquoted
 from interfaces.mcp.messages import Answers, Requests
 from interfaces.mcp.texts import readable
 from schemas.access.credentials_in_text import without_credentials
@@ -56,7 +57,9 @@ def tool_server(tools: Mapping[str, Tool[Any]], *, run: Run = in_thread) -> Serv
         tool = tools.get(asked.name)
         if tool is None or not tool.is_callers():
             raise MCPError(types.INVALID_PARAMS, without_credentials(f"Unknown tool: {asked.name}"))
-        result = tool(asked.arguments or {})
+        arguments = unquoted(asked.arguments or {}, tool.input_schema)
+        result = tool(arguments)
+        result = bounded(tool.name, result, _tokens(arguments))
         text = types.TextContent(text=readable(tool.name, result))
         return types.CallToolResult(content=[text], structured_content=result)
 
@@ -132,6 +135,12 @@ def described(tool: Tool[Any]) -> types.Tool:
             open_world_hint=False,
         ),
     )
+
+
+def _tokens(arguments: object) -> int:
+    """Return how long an answer may be, by arguments that were checked."""
+    asked = arguments.get("max_tokens") if isinstance(arguments, Mapping) else None
+    return MAX_TOKENS if asked is None else int(asked)
 
 
 def _failure(sentence: str) -> types.CallToolResult:

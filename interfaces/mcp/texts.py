@@ -16,9 +16,11 @@ Json = dict[str, Any]
 
 
 def readable(name: str, result: Json) -> str:
-    """Return a text for a tool's result: JSON for tools that have no writer here."""
+    """Return a text for a tool's result: JSON for tools that have no writer here, else with the warnings at the end."""
     write = _WRITERS.get(name)
-    return orjson.dumps(result, option=orjson.OPT_INDENT_2).decode() if write is None else write(result)
+    if write is None:
+        return orjson.dumps(result).decode()
+    return "\n\n".join([write(result), *(f"({each})" for each in result.get("warnings", ()))])
 
 
 def _query(result: Json) -> str:
@@ -44,8 +46,7 @@ def _result(number: int, result: Json) -> str:
 
 def _gather(result: Json) -> str:
     text: str = result["text"]
-    shown, total = len(result["documents"]), result["total"]
-    return text if result["complete"] else f"{text}\n\n({shown} of {total} chunks)"
+    return text
 
 
 def _collections(result: Json) -> str:

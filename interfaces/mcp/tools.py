@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from interfaces.layers import Layers
+from interfaces.mcp.bounds import MOST_AROUND, around_hit
 from interfaces.tool import Json, Tool, described_tool
 from retrieval.search.hits import gather_around
 from schemas.access.callers import current
+from schemas.connections import CollectionInfo
 from schemas.contracts.project_context import ProjectContext
 from schemas.contracts.search import SearchAnswer, SearchRequest
 from schemas.contracts.sessions import Note
@@ -32,7 +34,7 @@ def mcp_tools(layers: Layers) -> dict[str, Tool[Any]]:
         ),
         described_tool("rag_context", lambda asked: _context(layers, asked), project_context),
         described_tool("rag_gather", lambda asked: _gather(layers, asked), lambda found: gathered_group(*found)),
-        described_tool("rag_collections", lambda _: layers.corpus.open().provider.collections(), text_collections),
+        described_tool("rag_collections", lambda asked: _collections(layers, asked), text_collections),
         described_tool(
             "session_start",
             lambda asked: layers.notes.start(asked["name"], asker=current().asker, shared=bool(asked.get("shared"))),
@@ -74,18 +76,24 @@ def _context(layers: Layers, asked: Json) -> ProjectContext:
     )
 
 
-def _gather(layers: Layers, asked: Json) -> tuple[str, str, Group]:
-    """Return (collection, `section` or `document`, what was gathered)."""
+def _collections(layers: Layers, asked: Json) -> list[CollectionInfo]:
+    found = sorted(layers.corpus.open().provider.collections(), key=lambda each: each.name)
+    return [each for each in found if each.name > asked.get("after", "")]
+
+
+def _gather(layers: Layers, asked: Json) -> tuple[str, str, Group, list[str]]:
+    """Return (collection, `section` or `document`, what was gathered, sentences on what is left out)."""
     collection, by = asked["collection"], asked["by"]
+    usual = MOST_AROUND if asked.keys().isdisjoint(("before", "after")) else None
     found = gather_around(
         layers.corpus.open(),
         collection,
         asked["chunk_id"],
         FIELD_OF[by],
-        before=asked.get("before"),
-        after=asked.get("after"),
+        before=asked.get("before", usual),
+        after=asked.get("after", usual),
     )
-    return collection, by, found
+    return collection, by, *around_hit(found, asked["max_tokens"])
 
 
 def _note(layers: Layers, asked: Json) -> Note:

@@ -9,6 +9,7 @@ from marshmallow import ValidationError, fields, post_load
 
 from schemas.bounds import DEFAULT_RESULTS, MAX_RESULTS
 from schemas.connections import CollectionInfo
+from schemas.contracts.chat import PLACES
 from schemas.contracts.search import (
     ASKED,
     LEFT_OUT,
@@ -194,9 +195,20 @@ def _group(found: SearchedGroup) -> Json:
     return told if group.text is None else told | {"text": group.text}
 
 
-def gathered_group(collection: str, by: str, group: Group) -> Json:
-    """Spell the answer of `rag_gather`: the whole section or document around a chunk."""
-    return {"collection": collection, "by": by, "key": group.key, "text": group.text, **_members(group)}
+def gathered_group(collection: str, by: str, group: Group, warnings: list[str]) -> Json:
+    """Spell the answer of `rag_gather`: the section or document around a chunk, its text and where that stands."""
+    members = _members(group)
+    hit = next(each["metadata"] for each in members["documents"] if each["hit"])
+    members["documents"] = [
+        {
+            **{name: each[name] for name in ("id", "hit", "place")},
+            **{name: each["metadata"][name] for name in PLACES if name in each["metadata"] and name != "section"},
+        }
+        for each in members["documents"]
+    ]
+    of_all = {name: hit[name] for name in ("source", "title", "section") if name in hit}
+    told = {"collection": collection, "by": by, "key": group.key, **of_all, "text": group.text, **members}
+    return told | {"warnings": warnings} if warnings else told
 
 
 def text_collections(collections: Iterable[CollectionInfo]) -> Json:
