@@ -35,6 +35,16 @@ _BLOCK_MARKUP = re.compile(
 _INDENTED = re.compile(r"^(?: {4,}|\t)[ \t]*", re.MULTILINE)
 _FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 _SPACE = re.compile(r"\s+")
+# Titles that programs write instead of one: the name of a file, of themselves, or of what a file is.
+_NO_TITLE = re.compile(
+    r"(?:un)?titled?|no title|unbenannt|ohne titel|sans titre|microsoft (?:word|powerpoint|excel)\b.*|"
+    r".*\.(?:docx?|docm|dotx?|pptx?|pptm|ppsx?|xlsx?|xlsm|od[tps]|pdf|tex|dvi|indd|qxd|ps|rtf|html?|txt|csv)|"
+    r"(?:(?:new|microsoft|word|powerpoint|excel) )*(?:document|dokument|presentation|präsentation)[ _-]?\d*|"
+    r"(?:click|type|enter) .*|\[.*\]|document title|\(?anonymous\)?|\W*|https?://\S+|file:\S+",
+    re.I,
+)
+_OF_PROGRAMS = re.compile(r"Microsoft (?:Office )?(?:Word|PowerPoint|Excel) - ", re.I)
+_ENOUGH_LETTERS = 3  # a title has words
 
 
 class UnreadableError(InvalidInputError):
@@ -90,6 +100,13 @@ def without_surrogates(text: str) -> str:
 def collapsed(text: str) -> str:
     """Return a text on one line, without double spaces."""
     return _SPACE.sub(" ", text).strip()
+
+
+def sensible_title(text: str) -> str | None:
+    """Return the title that a file names in its properties; None where a program wrote something else there."""
+    title = _OF_PROGRAMS.sub("", collapsed(text), count=1)
+    has_words = sum(map(str.isalpha, title)) >= _ENOUGH_LETTERS
+    return title if has_words and not _NO_TITLE.fullmatch(title) else None
 
 
 def escaped(text: str) -> str:

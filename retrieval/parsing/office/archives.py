@@ -92,9 +92,12 @@ def parse_xml(content: bytes) -> etree._Element:
 
 
 def related(archive: Archive, part: str) -> dict[str, tuple[str, str]]:
-    """Return the relations of a part of an Office document: id to (last word of the type, the target's name)."""
+    """Return the relations of a part of an Office document: id to (last word of the type, the target's name).
+
+    Those of "" are the document's own.
+    """
     place = PurePosixPath(part)
-    name = f"{place.parent}/_rels/{place.name}.rels"
+    name = normpath(f"{place.parent}/_rels/{place.name}.rels")
     if not archive.has(name):
         return {}
     found = {}
@@ -105,6 +108,30 @@ def related(archive: Archive, part: str) -> dict[str, tuple[str, str]]:
         path = target.lstrip("/") if target.startswith("/") else normpath(str(place.parent / target))
         found[relation.get("Id", "")] = (relation.get("Type", "").rpartition("/")[2], path)
     return found
+
+
+def attribute(element: etree._Element | None, name: str) -> str | None:
+    """Return an attribute by its name alone: the two standards of Office documents have namespaces of their own."""
+    if element is None:
+        return None
+    return next((value for key, value in element.items() if key.rpartition("}")[2] == name), None)
+
+
+def is_on(element: etree._Element | None, name: str = "val") -> bool:
+    """Return whether a switch is there, and not turned off."""
+    return element is not None and attribute(element, name) not in ("0", "false", "off")
+
+
+def whole_number(text: str | None, default: int = 0) -> int:
+    """Return a number that is written in at most eight digits, else the default."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 9 else default
+
+
+def keep_choices(root: etree._Element) -> None:
+    """Of all that is there twice, for programs of today and for older ones, keep the first."""
+    for each in list(root.iter("{*}AlternateContent")):
+        for other in each[1:]:
+            each.remove(other)
 
 
 def core_properties(archive: Archive) -> tuple[str | None, dict[str, Any]]:

@@ -1,33 +1,120 @@
-"""Word documents (DOCX): their paragraphs, headings, lists, tables and notes."""
+"""Word documents (DOCX): their paragraphs, headings, lists, tables, notes, and what stands above and below pages."""
 
 from __future__ import annotations
 
-import io
-import xml.dom.expatbuilder  # noqa: F401  mammoth would import it while it reads
+from collections.abc import Iterable, Iterator, Mapping
 
-import mammoth
+from lxml import etree
 
-from retrieval.parsing.html_pages import body_blocks
-from retrieval.parsing.office.archives import core_properties, open_archive
-from retrieval.parsing.parsed import MarkdownText, Parsed
+from retrieval.parsing.office.archives import Archive, attribute, core_properties, is_on, open_archive, related
+from retrieval.parsing.office.word_numbering import Numbering
+from retrieval.parsing.office.word_styles import Styles
+from retrieval.parsing.office.word_text import Block, Losses, PartReader
+from retrieval.parsing.parsed import MarkdownText, Parsed, collapsed, escaped, heading, listed, sensible_title
+from retrieval.parsing.table_text import one_line, table
 
-_STYLES = """
-p[style-name='Title'] => h1:fresh
-p[style-name='Subtitle'] => p:fresh
-r[style-name='Code'] => code
-"""
+_MAIN = "word/document.xml"
+_PARTS = frozenset(("styles", "numbering", "settings", "comments", "footnotes", "endnotes"))
+_INDENT = "    "
 
 
 def parse(content: bytes) -> Parsed:
-    """Return a document's text. Pictures are left out, macros are never looked at."""
+    """Return a document's text. Pictures and what is hidden are left out, macros are never looked at."""
     archive = open_archive(content, "a Word document")
-    title, metadata = core_properties(archive)
-    for name in archive.file.namelist():
-        if name.endswith((".xml", ".rels")):
-            archive.xml(name)  # refuses entities before a parser that would expand them reads the archive
-    page = mammoth.convert_to_html(
-        io.BytesIO(content), convert_image=mammoth.images.img_element(lambda image: {}), style_map=_STYLES
-    ).value
+    main = next((part for kind, part in related(archive, "").values() if kind == "officeDocument"), _MAIN)
+    root, relations = archive.xml(main), related(archive, main)
+    parts = {kind: archive.xml(part) for kind, part in relations.values() if kind in _PARTS and archive.has(part)}
+    styles = Styles(parts.get("styles"))
+    reader = PartReader(archive, styles, Numbering(parts.get("numbering"), styles.list_of))
+    body = root.find("{*}body")
+    blocks = [] if body is None else reader.blocks(body, relations)
     document = MarkdownText()
-    document.add(*body_blocks(page))
-    return document.parsed(title, metadata)
+    document.add(*_margin("header", root, parts.get("settings"), reader, archive, relations))
+    document.add(*_markdown(blocks))
+    footer = _margin("footer", root, parts.get("settings"), reader, archive, relations)
+    document.add(*_notes(reader, archive, parts, relations), *footer)
+    title, metadata = core_properties(archive)
+    warnings = _warnings(reader.losses, len(parts.get("comments", ())))
+    return document.parsed(sensible_title(title or "") or _title(blocks), metadata, warnings=warnings)
+
+
+def _margin(
+    kind: str,
+    root: etree._Element,
+    settings: etree._Element | None,
+    reader: PartReader,
+    archive: Archive,
+    relations: Mapping[str, tuple[str, str]],
+) -> list[str]:
+    """Return the lines of all headers or footers that pages show, each text once."""
+    has_even = settings is not None and is_on(settings.find("{*}evenAndOddHeaders"))
+    parts: dict[str, None] = {}
+    for section in root.iterfind("{*}body//{*}sectPr"):
+        shown = {"default": True, "even": has_even, "first": is_on(section.find("{*}titlePg"))}
+        for each in section.iterfind(f"{{*}}{kind}Reference"):
+            _, part = relations.get(attribute(each, "id") or "", ("", ""))
+            if shown.get(attribute(each, "type") or "default") and archive.has(part):
+                parts[part] = None
+    lines = (each.line for part in parts for each in reader.blocks(archive.xml(part), related(archive, part)))
+    return [escaped(line) for line in dict.fromkeys(lines) if line]
+
+
+def _markdown(blocks: Iterable[Block]) -> Iterator[str]:
+    """Yield blocks as Markdown; the items of a list stand on lines next to each other."""
+    items: list[str] = []
+    levels: list[int] = []  # of the items above, ascending
+    for block in blocks:
+        if block.level is not None:
+            while levels and levels[-1] >= block.level:
+                levels.pop()
+            first, *rest = escaped(block.text).split("\n")
+            items.append(f"{_INDENT * len(levels)}{block.label} {first}")
+            items += [f"{_INDENT * (len(levels) + 1)}{line}" for line in rest]
+            levels.append(block.level)
+            continue
+        if items:
+            yield "\n".join(items)
+            items, levels = [], []
+        if block.rows is not None:
+            yield table(block.rows)
+        else:
+            yield heading(block.heading, block.line) if block.heading else escaped(block.text)
+    yield "\n".join(items)
+
+
+def _notes(
+    reader: PartReader,
+    archive: Archive,
+    parts: Mapping[str, etree._Element],
+    relations: Mapping[str, tuple[str, str]],
+) -> Iterator[str]:
+    """Yield the notes that are referred to, with their numbers."""
+    within = {
+        kind: related(archive, part) for kind, part in relations.values() if f"{kind}" in ("footnotes", "endnotes")
+    }
+    elements = {
+        (kind, attribute(each, "id")): each for kind in ("footnote", "endnote") for each in parts.get(f"{kind}s", ())
+    }
+    for (kind, identifier), number in list(reader.notes.items()):
+        if (element := elements.get((kind, identifier))) is not None:
+            text = one_line(block.line for block in reader.blocks(element, within.get(f"{kind}s", {})))
+            yield f"[{number}] {text}"
+
+
+def _warnings(losses: Losses, comments: int) -> list[str]:
+    counted = [
+        (losses.hidden, "Hidden text is left out: {} passages"),
+        (comments, "Comments are left out: {}"),
+        (losses.charts, "Charts are left out: {}"),
+    ]
+    warnings = [sentence.format(number) for number, sentence in counted if number]
+    if losses.objects:
+        warnings.append(f"Embedded objects are left out: {listed(losses.objects)}")
+    return warnings
+
+
+def _title(blocks: list[Block]) -> str | None:
+    """Return the paragraph that is styled as the title, else the heading that a document begins with, if it has no
+    number of a chapter."""
+    first = next((block for block in blocks if block.is_title), blocks[0] if blocks else Block())
+    return collapsed(first.text) if first.is_title or (first.heading == 1 and not first.label) else None

@@ -390,7 +390,7 @@ def test_a_fork_of_the_service_has_a_process_of_its_own(own_reader):
 @pytest.mark.slow
 def test_without_the_extra_other_kinds_are_read(tmp_path, monkeypatch):
     """GIVEN a Python without the parsers' libraries WHEN files are read THEN the error says what to install."""
-    for name in ("lxml", "pypdfium2", "mammoth", "python_calamine", "docutils", "webencodings"):
+    for name in ("lxml", "pypdfium2", "python_calamine", "docutils", "webencodings"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('not installed')")
     monkeypatch.setattr("retrieval.reading.reader._ROOT", f"{tmp_path}:{PROJECT}")
     with closing(DocumentReader(ReadingLimits())) as own_reader:
