@@ -84,6 +84,8 @@ def parse_xml(content: bytes) -> etree._Element:
     except (etree.XMLSyntaxError, ValueError) as error:
         if isinstance(error, etree.XMLSyntaxError) and error.code == etree.ErrorTypes.ERR_NO_MEMORY:
             raise MemoryError from error
+        if isinstance(error, etree.XMLSyntaxError) and error.code == etree.ErrorTypes.ERR_RESOURCE_LIMIT:
+            raise UnreadableError("is nested too deeply") from error
         raise UnreadableError("contains XML that is not well formed") from error
     declared = root.getroottree().docinfo.internalDTD
     if declared is not None and any(True for _ in declared.iterentities()):

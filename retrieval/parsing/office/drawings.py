@@ -44,13 +44,13 @@ def graphic(
     element: etree._Element, archive: Archive, relations: Mapping[str, tuple[str, str]]
 ) -> list[str | Rows] | None:
     """Return the texts and tables of what an element shows of another part, SmartArt (`relIds`) or a chart (`chart`);
-    None when there are none that can be read."""
+    None when it cannot be read."""
     is_chart = etree.QName(element).localname == "chart"
     _, part = relations.get(attribute(element, "id" if is_chart else "dm") or "", ("", ""))
     if not archive.has(part):
         return None
     root = archive.xml(part)
-    return (_chart(root) if is_chart else [*_smart_art(root)]) or None
+    return (_chart(root) or None) if is_chart else [*_smart_art(root)]
 
 
 def _smart_art(root: etree._Element) -> Iterator[str]:

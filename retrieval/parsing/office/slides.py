@@ -68,7 +68,7 @@ def parse(content: bytes) -> Parsed:
         found = _add_slide(document, archive, part, slide, number, losses)
         first_title = found if number == 1 else first_title
     title, metadata = core_properties(archive)
-    title = sensible_title(title or "") or first_title
+    title = sensible_title(title or "") or first_title or None
     return document.parsed(title, metadata, pages=len(slides), warnings=losses.sentences)
 
 
@@ -108,7 +108,7 @@ def _add_slide(
             spoken += [block for shape in shown if _placeholder(shape) == "body" for block in _blocks(shape)]
         elif relation == "comments":
             losses.comments += sum(1 for _ in archive.xml(target).iter("{*}cm"))
-    if title or blocks or spoken:
+    if title or any(blocks) or spoken:
         document.mark(slide=number)
         document.add(heading(1, title or f"Slide {number}"), *blocks)
         if spoken:
@@ -179,4 +179,4 @@ def _table(element: etree._Element) -> str:
                 ends[column] = at + count
                 spans.append((at, column, count))
     fill_spans(rows, spans)
-    return table(rows)
+    return table(rows) if any(map(any, rows)) else ""

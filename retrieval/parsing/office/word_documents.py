@@ -50,10 +50,11 @@ def _margin(
     has_even = settings is not None and is_on(settings.find("{*}evenAndOddHeaders"))
     parts: dict[str, None] = {}
     for section in root.iterfind("{*}body//{*}sectPr"):
-        shown = {"default": True, "even": has_even, "first": is_on(section.find("{*}titlePg"))}
-        for each in section.iterfind(f"{{*}}{kind}Reference"):
-            _, part = relations.get(attribute(each, "id") or "", ("", ""))
-            if shown.get(attribute(each, "type") or "default") and archive.has(part):
+        shown = {"first": is_on(section.find("{*}titlePg")), "default": True, "even": has_even}
+        named = {attribute(each, "type"): attribute(each, "id") for each in section.iterfind(f"{{*}}{kind}Reference")}
+        for place in filter(shown.get, shown):
+            _, part = relations.get(named.get(place) or "", ("", ""))
+            if archive.has(part):
                 parts[part] = None
     lines = (each.line for part in parts for each in reader.blocks(archive.xml(part), related(archive, part)))
     return [escaped(line) for line in dict.fromkeys(lines) if line]

@@ -28,6 +28,9 @@ class _Level:
     is_legal: bool = False
 
 
+_PLAIN = _Level()
+
+
 @dataclass(slots=True)
 class _List:
     """A definition of numbers, and how far they have been counted: None before the first."""
@@ -82,19 +85,19 @@ class Numbering:
         levels, counts = found.levels | own if own else found.levels, found.counts
         counted, begins = counts[level], level in starts and (number, level) not in self._begun
         if counted is None or begins:
-            counts[level] = starts.get(level, levels.get(level, _Level()).start)
+            counts[level] = starts.get(level, levels.get(level, _PLAIN).start)
             self._begun.add((number, level))
         else:
             counts[level] = counted + 1
         for deeper in range(level + 1, LEVELS):
-            if level < levels.get(deeper, _Level()).restarts_after:
+            if level < levels.get(deeper, _PLAIN).restarts_after:
                 counts[deeper] = None
-        shown = levels.get(level, _Level())
+        shown = levels.get(level, _PLAIN)
         if shown.number_format == "bullet":
             return BULLET
 
         def number_at(match: re.Match[str]) -> str:
-            other = levels.get(at := int(match[1]) - 1, _Level())
+            other = levels.get(at := int(match[1]) - 1, _PLAIN)
             count = counts[at]
             return numbered(
                 other.start if count is None else count, "decimal" if shown.is_legal else other.number_format

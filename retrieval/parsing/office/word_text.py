@@ -71,6 +71,7 @@ class _Frame:
 
     blocks: list[Block] = field(default_factory=list)
     paragraph: _Paragraph | None = None
+    carried: list[str] = field(default_factory=list)  # of a paragraph that goes on with the next
     is_hidden: bool = False
     font: str = ""
 
@@ -141,8 +142,7 @@ class PartReader:
         keep_choices(root)
         self._relations = relations
         self._frames, self._tables, self._fields = [_Frame()], list[_Table](), list[_Field]()
-        self._carried: list[str] = []
-        self._tick, self._placeholders, self._was_hidden = "", 0, False
+        self._tick, self._placeholders, self._was_hidden, self._is_muted = "", 0, False, False
         walk = etree.iterwalk(root, events=("start", "end"), tag=self._tags)
         for event, each in walk:
             name = etree.QName(each).localname
@@ -152,24 +152,30 @@ class PartReader:
             elif name in _CHARACTERS:
                 self._put(_CHARACTERS[name])
             elif name in _LEFT_OUT:
-                if name == "instrText" and self._fields:
+                if name == "instrText" and self._fields and not self._fields[-1].is_shown:
                     self._fields[-1].instruction.append(each.text or "")
                 walk.skip_subtree()
             elif self._starts[name](each):
                 walk.skip_subtree()
-        return self._frames[0].blocks
+        return self._close_frame()
+
+    def _close_frame(self) -> list[Block]:
+        frame = self._frames.pop()
+        if text := _text("".join(frame.carried)):
+            frame.blocks.append(Block(text))
+        return frame.blocks
 
     def _put(self, text: str) -> None:
         frame = self._frames[-1]
-        muted = any(not each.is_shown or each.is_page or each.chosen for each in self._fields)
-        if frame.paragraph is not None and not muted:
+        if frame.paragraph is not None and not self._is_muted:
             frame.paragraph.parts.append(text)
 
     def _begin_paragraph(self, element: etree._Element) -> None:
         properties = element.find("{*}pPr")
         name = attribute(None if properties is None else properties.find("{*}pStyle"), "val") or self._styles.default
-        self._frames[-1].paragraph = _Paragraph(self._styles.style(name), self._carried)
-        self._carried = []
+        frame = self._frames[-1]
+        frame.paragraph = _Paragraph(self._styles.style(name), frame.carried)
+        frame.carried = []
 
     def _end_paragraph(self, element: etree._Element) -> None:
         frame = self._frames[-1]
@@ -177,11 +183,13 @@ class PartReader:
         self._was_hidden = False
         if paragraph is None:
             return
-        for each in self._fields:
-            each.is_shown = True  # an instruction ends with its paragraph, so a broken one hides no more
+        if self._is_muted:  # an instruction ends with its paragraph, so a broken one hides no more
+            for each in self._fields:
+                each.is_shown = True
+            self._mute()
         properties, style = element.find("{*}pPr"), paragraph.style
         if properties is not None and properties.find("{*}rPr/{*}del") is not None:
-            self._carried = paragraph.parts  # the mark between two paragraphs was deleted
+            frame.carried = paragraph.parts  # the mark between two paragraphs was deleted
             frame.blocks += paragraph.after
             return
         level, number, item_level = paragraph_properties(properties)
@@ -246,7 +254,7 @@ class PartReader:
         return False
 
     def _end_cell(self, element: etree._Element) -> None:
-        blocks = self._frames.pop().blocks
+        blocks = self._close_frame()
         if not self._tables or not self._tables[-1].rows:
             self._frames[-1].blocks += blocks
             return
@@ -275,7 +283,7 @@ class PartReader:
         frame.blocks.append(Block(rows=[row for row in lines if any(row)]))
 
     def _end_box(self, element: etree._Element) -> None:
-        blocks, outer = self._frames.pop().blocks, self._frames[-1]
+        blocks, outer = self._close_frame(), self._frames[-1]
         (outer.blocks if outer.paragraph is None else outer.paragraph.after).extend(blocks)
 
     def _begin_control(self, element: etree._Element) -> bool:
@@ -302,12 +310,17 @@ class PartReader:
             del self._fields[_MOST_FIELDS:]
         elif self._fields:
             last = self._fields[-1]
-            last.is_shown = True
-            last.is_page = _is_page("".join(last.instruction))
+            if not last.is_shown:
+                last.is_shown, last.is_page = True, _is_page("".join(last.instruction))
             if change == "end":
                 self._fields.pop()
-                if last.is_page:
-                    self._put(_PAGE)
+            self._mute()
+            if change == "end" and last.is_page:
+                self._put(_PAGE)
+        self._mute()
+
+    def _mute(self) -> None:
+        self._is_muted = any(not each.is_shown or each.is_page or each.chosen for each in self._fields)
 
     def _add_simple_field(self, element: etree._Element) -> bool:
         is_page = _is_page(attribute(element, "instr") or "")
