@@ -45,6 +45,8 @@ COMPARED_WHOLE = {
     "retrieval.ingest.walk._OF_TOOLS",
     "retrieval.parsing.notebooks._OBJECT",
     "retrieval.reading.not_read.SECRETS",
+    "retrieval.parsing.office.drawings._FILE_NAME",
+    "retrieval.parsing.parsed._NO_TITLE",
     "retrieval.parsing.pdf.pdf_pages._NO_TITLE",
     "retrieval.quoting._SOURCE_LINE",
     "schemas.names._PREFIX",

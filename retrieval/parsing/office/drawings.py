@@ -13,10 +13,8 @@ from retrieval.parsing.parsed import collapsed
 
 Rows = list[list[str]]
 _MOST_CELLS = 20_000  # of a chart
-# What programs write of a picture by themselves.
-_GENERATED = re.compile(
-    r"(?:Description|Beschreibung) (?:automatically generated|automatisch generiert).*|\S+\.\w{2,4}$", re.S
-)
+_GENERATED = "Description automatically generated"
+_FILE_NAME = re.compile(r"\S+\.\w{2,4}")
 
 
 def paragraphs(element: etree._Element) -> list[str]:
@@ -36,8 +34,10 @@ def paragraph_text(paragraph: etree._Element) -> str:
 
 
 def alternative_text(properties: etree._Element) -> str:
-    """Return the words that stand for a picture, not those that a program wrote by itself."""
-    return collapsed(_GENERATED.sub("", collapsed(attribute(properties, "descr") or "")))
+    """Return the words that stand for a picture, not those that a program wrote: the name of a file, or that it wrote
+    them."""
+    text = collapsed((attribute(properties, "descr") or "").partition(_GENERATED)[0])
+    return "" if _FILE_NAME.fullmatch(text) else text
 
 
 def graphic(

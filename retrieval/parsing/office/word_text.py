@@ -15,19 +15,17 @@ from retrieval.parsing.office.archives import Archive, attribute, is_on, keep_ch
 from retrieval.parsing.office.drawings import alternative_text, graphic
 from retrieval.parsing.office.equations import formula
 from retrieval.parsing.office.symbols import shown, sign
+from retrieval.parsing.office.word_fields import PAGE, Fields, is_page_number, without_page_numbers
 from retrieval.parsing.office.word_numbering import BULLET, Numbering
 from retrieval.parsing.office.word_styles import BODY_LEVEL, Style, Styles, paragraph_properties, run_properties
 from retrieval.parsing.parsed import collapsed
 from retrieval.parsing.table_text import TICKED, UNTICKED, fill_spans, one_line
 
-_LINE, _PAGE = "\v", "\f"  # XML cannot hold these: the end of a line within a paragraph, the number of a page
-# The number of a page with the word or sign before it: "Page 3 of 7".
-_PAGE_NUMBER = re.compile(rf"(?:[^\W\d]+\.?|[^\w\s])? ?{_PAGE}")
-_PAGE_FIELDS = frozenset(("PAGE", "NUMPAGES", "SECTIONPAGES"))
+_LINE = "\v"  # the end of a line within a paragraph: XML cannot hold it
 _LEFT_OUT = frozenset(("del", "moveFrom", "rt", "pPr", "rPr", "tblPr", "sectPr", "instrText", "numbering"))
 _CHARACTERS = {"br": _LINE, "cr": _LINE, "tab": "\t", "ptab": "\t", "noBreakHyphen": "-"}
 _CONTENTS = re.compile(r"toc [1-9]")  # the styles of a table of contents
-_MAX_SPAN, _MOST_FIELDS = 50, 50  # columns of a cell; fields within each other
+_MAX_SPAN = 50  # columns of a cell
 
 
 @dataclass(slots=True)
@@ -85,16 +83,6 @@ class _Table:
     spans: dict[tuple[int, int], int] = field(default_factory=dict)  # (row, column) to rows
 
 
-@dataclass(slots=True)
-class _Field:
-    """A field of which the instruction is read, then what it shows."""
-
-    instruction: list[str] = field(default_factory=list)
-    is_shown: bool = False
-    is_page: bool = False
-    chosen: str = ""
-
-
 class PartReader:
     """Reads parts of one document; the numbers of lists and notes go on from part to part."""
 
@@ -141,8 +129,8 @@ class PartReader:
         """Return the blocks below an element; the targets of relations are those of its part."""
         keep_choices(root)
         self._relations = relations
-        self._frames, self._tables, self._fields = [_Frame()], list[_Table](), list[_Field]()
-        self._tick, self._placeholders, self._was_hidden, self._is_muted = "", 0, False, False
+        self._frames, self._tables, self._fields = [_Frame()], list[_Table](), Fields()
+        self._tick, self._placeholders, self._was_hidden = "", 0, False
         walk = etree.iterwalk(root, events=("start", "end"), tag=self._tags)
         for event, each in walk:
             name = etree.QName(each).localname
@@ -152,8 +140,8 @@ class PartReader:
             elif name in _CHARACTERS:
                 self._put(_CHARACTERS[name])
             elif name in _LEFT_OUT:
-                if name == "instrText" and self._fields and not self._fields[-1].is_shown:
-                    self._fields[-1].instruction.append(each.text or "")
+                if name == "instrText":
+                    self._fields.instruct(each.text or "")
                 walk.skip_subtree()
             elif self._starts[name](each):
                 walk.skip_subtree()
@@ -167,7 +155,7 @@ class PartReader:
 
     def _put(self, text: str) -> None:
         frame = self._frames[-1]
-        if frame.paragraph is not None and not self._is_muted:
+        if frame.paragraph is not None and not self._fields.is_muted:
             frame.paragraph.parts.append(text)
 
     def _begin_paragraph(self, element: etree._Element) -> None:
@@ -183,10 +171,7 @@ class PartReader:
         self._was_hidden = False
         if paragraph is None:
             return
-        if self._is_muted:  # an instruction ends with its paragraph, so a broken one hides no more
-            for each in self._fields:
-                each.is_shown = True
-            self._mute()
+        self._fields.end_paragraph()
         properties, style = element.find("{*}pPr"), paragraph.style
         if properties is not None and properties.find("{*}rPr/{*}del") is not None:
             frame.carried = paragraph.parts  # the mark between two paragraphs was deleted
@@ -302,29 +287,13 @@ class PartReader:
         self._placeholders -= is_on(element.find("{*}sdtPr/{*}showingPlcHdr"))
 
     def _change_field(self, element: etree._Element) -> None:
-        change = attribute(element, "fldCharType")
-        if change == "begin":
-            chosen = _chosen(element.find("{*}ffData"))
-            self._put(chosen)
-            self._fields.append(_Field(chosen=chosen))
-            del self._fields[_MOST_FIELDS:]
-        elif self._fields:
-            last = self._fields[-1]
-            if not last.is_shown:
-                last.is_shown, last.is_page = True, _is_page("".join(last.instruction))
-            if change == "end":
-                self._fields.pop()
-            self._mute()
-            if change == "end" and last.is_page:
-                self._put(_PAGE)
-        self._mute()
-
-    def _mute(self) -> None:
-        self._is_muted = any(not each.is_shown or each.is_page or each.chosen for each in self._fields)
+        text, frame = self._fields.change(element), self._frames[-1]
+        if frame.paragraph is not None:
+            frame.paragraph.parts.append(text)
 
     def _add_simple_field(self, element: etree._Element) -> bool:
-        is_page = _is_page(attribute(element, "instr") or "")
-        self._put(_PAGE if is_page else "")
+        is_page = is_page_number(attribute(element, "instr") or "")
+        self._put(PAGE if is_page else "")
         return is_page
 
     def _refer(self, element: etree._Element) -> None:
@@ -340,33 +309,11 @@ class PartReader:
 
 
 def _text(text: str) -> str:
-    """Return the lines of a paragraph, without numbers of pages and without what is then left of a line."""
-    if _PAGE in text:
-        text = _LINE.join(_without_page(line) for line in re.split(r"[\t\v]", text))
+    """Return the lines of a paragraph. What stands between tabs beside the number of a page is taken for itself."""
+    if PAGE in text:
+        text = " ".join(map(without_page_numbers, re.split(r"(\v|\t)", text)))
     return "\n".join(line for line in map(collapsed, text.split(_LINE)) if line)
-
-
-def _without_page(text: str) -> str:
-    rest = _PAGE_NUMBER.sub("", text) if _PAGE in text else text
-    return rest if rest == text or sum(map(str.isalpha, rest)) > 1 else ""
-
-
-def _is_page(instruction: str) -> bool:
-    return "".join(instruction.upper().split(maxsplit=1)[:1]) in _PAGE_FIELDS
 
 
 def _span(element: etree._Element | None) -> int:
     return min(max(whole_number(attribute(element, "val"), 1), 1), _MAX_SPAN)
-
-
-def _chosen(form: etree._Element | None) -> str:
-    """Return the box, or the entry that is chosen, of a field of a form of before 2007."""
-    box, choice = (None, None) if form is None else (form.find("{*}checkBox"), form.find("{*}ddList"))
-    if box is not None:
-        checked = box.find("{*}checked")
-        return TICKED if is_on(box.find("{*}default") if checked is None else checked) else UNTICKED
-    if choice is None:
-        return ""
-    result = choice.find("{*}result")
-    place = whole_number(attribute(choice.find("{*}default") if result is None else result, "val"))
-    return next((attribute(each, "val") or "" for each in choice.findall("{*}listEntry")[place : place + 1]), "")
