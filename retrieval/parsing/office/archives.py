@@ -14,7 +14,7 @@ from typing import Any
 from lxml import etree
 
 from retrieval.parsing.html_text import local_name
-from retrieval.parsing.parsed import ENCRYPTED, TOO_LARGE, UnreadableError, collapsed, told
+from retrieval.parsing.parsed import ENCRYPTED, TOO_LARGE, UnreadableError, collapsed, sensible_title, told
 
 MAX_MEMBERS = 20_000
 MAX_BYTES = 512 * 1024 * 1024
@@ -143,7 +143,8 @@ def core_properties(archive: Archive) -> tuple[str | None, dict[str, Any]]:
 
 
 def described(elements: Iterable[etree._Element], tags: str) -> tuple[str | None, dict[str, Any]]:
-    """Return the title and the metadata that elements of Dublin Core tell of a document, and those called `tags`."""
+    """Return the title, if it is one, and the metadata that elements of Dublin Core tell of a document, and those
+    called `tags`."""
     found: dict[str | None, list[str]] = {}
     for each in elements:
         if text := collapsed(each.text or ""):
@@ -151,4 +152,4 @@ def described(elements: Iterable[etree._Element], tags: str) -> tuple[str | None
     words, authors = found.get(tags, []), found.get("creator") or found.get("initial-creator", [])
     split = ",".join(words) if tags == "keywords" else words
     metadata = told(", ".join(authors), split, next(iter(found.get("language", ())), ""))
-    return next(iter(found.get("title", ())), None), metadata
+    return sensible_title(next(iter(found.get("title", ())), "")), metadata

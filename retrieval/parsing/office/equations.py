@@ -25,7 +25,7 @@ _BEFORE = {
     ("e", "nary"): " ",
 }
 _AFTER = dict.fromkeys(("num", "den", "sup", "sub", "lim", ("e", "rad")), _CLOSE)
-_BETWEEN = {"mr": ", ", "m": "; ", "eqArr": "; "}  # the parts of a row, the rows, the lines
+_BETWEEN = {"mr": ", ", "m": "; ", "eqArr": "; ", "oMathPara": "; "}
 
 
 def formula(element: etree._Element) -> str:
@@ -45,7 +45,7 @@ def formula(element: etree._Element) -> str:
             parts.append(_sign(each, "begChr", "("))
         elif name == "nary":
             parts.append(_sign(each, "chr", "∫"))
-        elif name in ("e", "mr") and _name(each.getprevious()) == name:
+        elif name in ("e", "mr", "oMath") and _name(each.getprevious()) == name:
             parts.append(_sign(each.getparent(), "sepChr", "|") if above == "d" else _BETWEEN.get(above, ""))
         else:
             parts.append(_BEFORE.get((name, above)) or _BEFORE.get(name) or "")

@@ -19,7 +19,7 @@ from retrieval.parsing.office.archives import (
 )
 from retrieval.parsing.office.drawings import alternative_text, graphic, paragraph_text, paragraphs
 from retrieval.parsing.office.word_numbering import numbered
-from retrieval.parsing.parsed import MarkdownText, Parsed, collapsed, escaped, heading, listed, ranges, sensible_title
+from retrieval.parsing.parsed import MarkdownText, Parsed, collapsed, escaped, heading, listed, ranges
 from retrieval.parsing.table_text import fill_spans, one_line, table
 
 _LABEL = "a PowerPoint presentation"
@@ -68,8 +68,7 @@ def parse(content: bytes) -> Parsed:
         found = _add_slide(document, archive, part, slide, number, losses)
         first_title = found if number == 1 else first_title
     title, metadata = core_properties(archive)
-    title = sensible_title(title or "") or first_title or None
-    return document.parsed(title, metadata, pages=len(slides), warnings=losses.sentences)
+    return document.parsed(title or first_title or None, metadata, pages=len(slides), warnings=losses.sentences)
 
 
 def _slide_ids(presentation: etree._Element) -> list[str]:

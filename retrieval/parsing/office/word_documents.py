@@ -10,7 +10,7 @@ from retrieval.parsing.office.archives import Archive, attribute, core_propertie
 from retrieval.parsing.office.word_numbering import Numbering
 from retrieval.parsing.office.word_styles import Styles
 from retrieval.parsing.office.word_text import Block, Losses, PartReader
-from retrieval.parsing.parsed import MarkdownText, Parsed, collapsed, escaped, heading, listed, sensible_title
+from retrieval.parsing.parsed import MarkdownText, Parsed, collapsed, escaped, heading, listed
 from retrieval.parsing.table_text import one_line, table
 
 _MAIN = "word/document.xml"
@@ -35,7 +35,7 @@ def parse(content: bytes) -> Parsed:
     document.add(*_notes(reader, archive, parts, relations), *footer)
     title, metadata = core_properties(archive)
     warnings = _warnings(reader.losses, len(parts.get("comments", ())))
-    return document.parsed(sensible_title(title or "") or _title(blocks), metadata, warnings=warnings)
+    return document.parsed(title or _title(blocks), metadata, warnings=warnings)
 
 
 def _margin(
@@ -56,7 +56,7 @@ def _margin(
             _, part = relations.get(named.get(place) or "", ("", ""))
             if archive.has(part):
                 parts[part] = None
-    lines = (each.line for part in parts for each in reader.blocks(archive.xml(part), related(archive, part)))
+    lines = (each.line for part in parts for each in reader.blocks(archive.xml(part), related(archive, part), True))
     return [escaped(line) for line in dict.fromkeys(lines) if line]
 
 

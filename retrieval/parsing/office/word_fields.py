@@ -25,15 +25,20 @@ class _Field:
 
 
 class Fields:
-    """The fields that are open at a place of a text. `is_muted` says whether the text there is not to be read."""
+    """The fields that are open at a place of a text. `is_muted` says whether the text there is not to be read. Numbers
+    of pages are replaced by a sign in a header or footer."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_margin: bool) -> None:
+        self._in_margin = in_margin
         self._open: list[_Field] = []
         self.is_muted = False
 
     def instruct(self, text: str) -> None:
         if self._open and not self._open[-1].is_shown:
             self._open[-1].instruction.append(text)
+
+    def is_page_number(self, instruction: str) -> bool:
+        return self._in_margin and "".join(instruction.upper().split(maxsplit=1)[:1]) in _PAGE_FIELDS
 
     def change(self, element: etree._Element) -> str:
         """Take a beginning, middle or end, and return what stands there instead of what is stored."""
@@ -44,7 +49,7 @@ class Fields:
             del self._open[_MOST:]
         elif self._open:
             last = self._open[-1]
-            if not last.is_shown and is_page_number("".join(last.instruction)):
+            if not last.is_shown and self.is_page_number("".join(last.instruction)):
                 last.is_replaced, text = True, PAGE
             last.is_shown = True
             if change == "end":
@@ -60,10 +65,6 @@ class Fields:
             for each in self._open:
                 each.is_shown = True
             self.is_muted = any(each.is_replaced for each in self._open)
-
-
-def is_page_number(instruction: str) -> bool:
-    return "".join(instruction.upper().split(maxsplit=1)[:1]) in _PAGE_FIELDS
 
 
 def without_page_numbers(text: str) -> str:

@@ -15,14 +15,15 @@ from retrieval.parsing.office.archives import Archive, attribute, is_on, keep_ch
 from retrieval.parsing.office.drawings import alternative_text, graphic
 from retrieval.parsing.office.equations import formula
 from retrieval.parsing.office.symbols import shown, sign
-from retrieval.parsing.office.word_fields import PAGE, Fields, is_page_number, without_page_numbers
+from retrieval.parsing.office.word_fields import PAGE, Fields, without_page_numbers
 from retrieval.parsing.office.word_numbering import BULLET, Numbering
 from retrieval.parsing.office.word_styles import BODY_LEVEL, Style, Styles, paragraph_properties, run_properties
 from retrieval.parsing.parsed import collapsed
 from retrieval.parsing.table_text import TICKED, UNTICKED, fill_spans, one_line
 
 _LINE = "\v"  # the end of a line within a paragraph: XML cannot hold it
-_LEFT_OUT = frozenset(("del", "moveFrom", "rt", "pPr", "rPr", "tblPr", "sectPr", "instrText", "numbering"))
+_DELETED = ("del", "moveFrom")
+_LEFT_OUT = frozenset((*_DELETED, "rt", "pPr", "rPr", "tblPr", "sectPr", "instrText", "numbering"))
 _CHARACTERS = {"br": _LINE, "cr": _LINE, "tab": "\t", "ptab": "\t", "noBreakHyphen": "-"}
 _CONTENTS = re.compile(r"toc [1-9]")  # the styles of a table of contents
 _MAX_SPAN = 50  # columns of a cell
@@ -125,11 +126,14 @@ class PartReader:
         names = {*self._starts, *self._ends, *_LEFT_OUT, *_CHARACTERS}
         self._tags = tuple(f"{{*}}{name}" for name in names)
 
-    def blocks(self, root: etree._Element, relations: Mapping[str, tuple[str, str]]) -> list[Block]:
-        """Return the blocks below an element; the targets of relations are those of its part."""
+    def blocks(
+        self, root: etree._Element, relations: Mapping[str, tuple[str, str]], in_margin: bool = False
+    ) -> list[Block]:
+        """Return the blocks below an element; the relations are those of its part. The numbers of pages are left out
+        in a header or footer (`in_margin`)."""
         keep_choices(root)
         self._relations = relations
-        self._frames, self._tables, self._fields = [_Frame()], list[_Table](), Fields()
+        self._frames, self._tables, self._fields = [_Frame()], list[_Table](), Fields(in_margin)
         self._tick, self._placeholders, self._was_hidden = "", 0, False
         walk = etree.iterwalk(root, events=("start", "end"), tag=self._tags)
         for event, each in walk:
@@ -173,7 +177,7 @@ class PartReader:
             return
         self._fields.end_paragraph()
         properties, style = element.find("{*}pPr"), paragraph.style
-        if properties is not None and properties.find("{*}rPr/{*}del") is not None:
+        if properties is not None and any(properties.find(f"{{*}}rPr/{{*}}{each}") is not None for each in _DELETED):
             frame.carried = paragraph.parts  # the mark between two paragraphs was deleted
             frame.blocks += paragraph.after
             return
@@ -292,7 +296,7 @@ class PartReader:
             frame.paragraph.parts.append(text)
 
     def _add_simple_field(self, element: etree._Element) -> bool:
-        is_page = is_page_number(attribute(element, "instr") or "")
+        is_page = self._fields.is_page_number(attribute(element, "instr") or "")
         self._put(PAGE if is_page else "")
         return is_page
 
