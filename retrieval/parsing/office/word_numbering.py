@@ -93,8 +93,6 @@ class Numbering:
             if level < levels.get(deeper, _PLAIN).restarts_after:
                 counts[deeper] = None
         shown = levels.get(level, _PLAIN)
-        if shown.number_format == "bullet":
-            return BULLET
 
         def number_at(match: re.Match[str]) -> str:
             other = levels.get(at := int(match[1]) - 1, _PLAIN)
@@ -133,12 +131,14 @@ def numbered(count: int, number_format: str) -> str:
 
 def _level(element: etree._Element) -> _Level:
     level = _index(attribute(element, "ilvl"))
-    kind, text = (attribute(element.find(f"{{*}}{name}"), "val") for name in ("numFmt", "lvlText"))
+    kind, text = (attribute(element.find(f"{{*}}{name}"), "val") or "" for name in ("numFmt", "lvlText"))
+    if kind == "bullet" and (text.strip() or element.find("{*}lvlPicBulletId") is not None):
+        text = BULLET
     restart = attribute(element.find("{*}lvlRestart"), "val")
     return _Level(
         whole_number(attribute(element.find("{*}start"), "val")),
         kind or "decimal",
-        (text or "")[:_MOST_CHARACTERS],
+        text[:_MOST_CHARACTERS],
         whole_number(restart, level),
         is_on(element.find("{*}isLgl")),
     )

@@ -27,6 +27,7 @@ _LEFT_OUT = frozenset((*_DELETED, "rt", "pPr", "rPr", "tblPr", "sectPr", "instrT
 _CHARACTERS = {"br": _LINE, "cr": _LINE, "tab": "\t", "ptab": "\t", "noBreakHyphen": "-"}
 _CONTENTS = re.compile(r"toc [1-9]")  # the styles of a table of contents
 _MAX_SPAN = 50  # columns of a cell
+_LONGEST_HEADING = 300  # characters: the clauses of contracts are often styled as headings
 
 
 @dataclass(slots=True)
@@ -79,7 +80,7 @@ class _Frame:
 class _Table:
     rows: list[list[list[Block]]] = field(default_factory=list)
     cells: int = 0  # of the last row
-    is_layout: bool = True  # while no row has two cells: it only places its contents
+    is_layout: bool = True  # while no row has two cells: it only places its contents, as one row of columns does
     starts: dict[int, int] = field(default_factory=dict)  # of merged cells: column to row
     spans: dict[tuple[int, int], int] = field(default_factory=dict)  # (row, column) to rows
 
@@ -191,7 +192,8 @@ class PartReader:
         text = _text("".join(paragraph.parts))
         if text and not _CONTENTS.fullmatch(style.name):
             is_title = style.name == "title"
-            block = Block(text, level + 1 if level < BODY_LEVEL else int(is_title), is_title, label)
+            is_heading = level < BODY_LEVEL and len(text) <= _LONGEST_HEADING
+            block = Block(text, level + 1 if is_heading else int(is_title), is_title, label)
             if label and not block.heading:
                 block.level = item_level or 0
             frame.blocks.append(block)
@@ -264,7 +266,8 @@ class PartReader:
 
     def _end_table(self, element: etree._Element) -> None:
         table, frame = self._tables.pop(), self._frames[-1]
-        if table.is_layout:
+        columns = len(table.rows) == 1 and any(len(cell) > 1 for cell in table.rows[0])
+        if table.is_layout or columns:
             frame.blocks += [block for row in table.rows for cell in row for block in cell]
             return
         lines = [[one_line(block.line for block in cell) for cell in row] for row in table.rows]

@@ -131,6 +131,7 @@ MERGED, GOES_ON = '<w:vMerge w:val="restart"/>', "<w:vMerge/>"
             "| Wide |  | 1 |\n| --- | --- | --- |\n| a | b | 2 |",
         ),
         (rows(cell(p("Frame") + rows(cell(p("a")) + cell(p("b"))))), "Frame\n\n| a | b |\n| --- | --- |"),
+        (rows(cell(of_style("Base", "Left") + p("x")) + cell(p("Right"))), "Left\n\nx\n\nRight"),
         # text boxes and shapes
         (p(run("Beside") + CHOICE), "Beside\n\nonce"),
         (p(box(p("drawn")) + box(p("old"), "<w:pict><v:group><v:textbox>{}</v:textbox></v:group></w:pict>")), "drawn\n\nold"),

@@ -11,7 +11,6 @@ from email.message import EmailMessage
 import docx
 import pptx
 import xlsxwriter
-from docx.enum.style import WD_STYLE_TYPE
 from fpdf import FPDF, TextStyle
 
 HEADINGS = ("Tides of the bay", "High water", "Low water")
@@ -107,9 +106,6 @@ def docx_file() -> bytes:
 
 
 def saved(document: docx.document.Document) -> bytes:
-    """Return a Word document without the styles of tables, which would take longer to read than all the rest."""
-    for style in [each for each in document.styles if each.type == WD_STYLE_TYPE.TABLE]:
-        style.delete()
     file = io.BytesIO()
     document.save(file)
     return file.getvalue()
