@@ -40,11 +40,12 @@ _NO_TITLE = re.compile(
     r"(?:un)?titled?|no title|unbenannt|ohne titel|sans titre|microsoft (?:word|powerpoint|excel)\b.*|"
     r".*\.(?:docx?|docm|dotx?|pptx?|pptm|ppsx?|xlsx?|xlsm|od[tps]|pdf|tex|dvi|indd|qxd|ps|rtf|html?|txt|csv)|"
     r"(?:(?:new|microsoft|word|powerpoint|excel) )*(?:document|dokument|presentation|präsentation)[ _-]?\d*|"
-    r"(?:click|type|enter) .*|\[.*\]|document title|\(?anonymous\)?|\W*|https?://\S+|file:\S+",
+    r"(?:click|type|enter) .*|\[.*\]|document title|[^\s_]*_\S*|\(?anonymous\)?|\W*|https?://\S+|file:\S+",
     re.I,
 )
 _OF_PROGRAMS = re.compile(r"Microsoft (?:Office )?(?:Word|PowerPoint|Excel) - ", re.I)
 _ENOUGH_LETTERS = 3  # a title has words
+_DIGITS_OF_A_NUMBER = 4  # in a single word: of a file or an order
 
 
 class UnreadableError(InvalidInputError):
@@ -106,7 +107,8 @@ def sensible_title(text: str) -> str | None:
     """Return the title that a file names in its properties; None where a program wrote something else there."""
     title = _OF_PROGRAMS.sub("", collapsed(text), count=1)
     has_words = sum(map(str.isalpha, title)) >= _ENOUGH_LETTERS
-    return title if has_words and not _NO_TITLE.fullmatch(title) else None
+    is_number = " " not in title and sum(map(str.isdigit, title)) >= _DIGITS_OF_A_NUMBER
+    return title if has_words and not is_number and not _NO_TITLE.fullmatch(title) else None
 
 
 def escaped(text: str) -> str:

@@ -13,7 +13,7 @@ from retrieval.parsing.parsed import collapsed
 
 Rows = list[list[str]]
 _MOST_CELLS = 20_000  # of a chart
-_GENERATED = "Description automatically generated"
+_GENERATED = re.compile("Description automatically generated|AI-generated content may be incorrect")
 _FILE_NAME = re.compile(r"\S+\.\w{2,4}")
 
 
@@ -36,7 +36,7 @@ def paragraph_text(paragraph: etree._Element) -> str:
 def alternative_text(properties: etree._Element) -> str:
     """Return the words that stand for a picture, not those that a program wrote: the name of a file, or that it wrote
     them."""
-    text = collapsed((attribute(properties, "descr") or "").partition(_GENERATED)[0])
+    text = collapsed(_GENERATED.split(attribute(properties, "descr") or "", maxsplit=1)[0])
     return "" if _FILE_NAME.fullmatch(text) else text
 
 

@@ -49,7 +49,7 @@ class _Losses:
             ("Hidden shapes are left out on slides {}", ranges(self.shapes)),
             ("Charts are left out on slides {}", ranges(self.charts)),
             ("Comments are left out: {}", str(self.comments or "")),
-            ("Embedded objects are left out: {}", listed(self.objects)),
+            ("Embedded objects are left out: {}", listed([*dict.fromkeys(self.objects)])),
         ]
         return [sentence.format(words) for sentence, words in told if words]
 

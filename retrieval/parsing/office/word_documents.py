@@ -110,7 +110,7 @@ def _warnings(losses: Losses, comments: int) -> list[str]:
     ]
     warnings = [sentence.format(number) for number, sentence in counted if number]
     if losses.objects:
-        warnings.append(f"Embedded objects are left out: {listed(losses.objects)}")
+        warnings.append(f"Embedded objects are left out: {listed([*dict.fromkeys(losses.objects)])}")
     return warnings
 
 

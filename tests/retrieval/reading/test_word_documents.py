@@ -3,7 +3,7 @@
 import pytest
 
 from retrieval.parsing.office import word_documents
-from retrieval.parsing.parsed import UnreadableError
+from retrieval.parsing.parsed import UnreadableError, sensible_title
 from tests.support.documents.samples import zipped
 
 PREFIXES = ("w", "w14", "mc", "a", "c", "v", "o", "m", "r")  # which namespaces they stand for does not count
@@ -209,6 +209,23 @@ def test_what_is_hidden_or_cannot_be_read_is_left_out_and_named():
 )
 def test_a_title_is_what_is_styled_so_or_what_a_document_begins_with(body, title):
     assert read(body).title == title
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "Microsoft Word - memo.docx",
+        "PowerPoint Presentation",
+        "Document1",
+        "Untitled",
+        "[Title]",
+        "memo_v2",
+        "INV20260417",
+    ],
+)
+def test_what_programs_write_as_a_title_is_none(written):
+    assert sensible_title(written) is None
+    assert sensible_title("Microsoft Word - A study of tides in 2026") == "A study of tides in 2026"
 
 
 def test_depth_and_numbers_of_boxes_cost_nothing():
