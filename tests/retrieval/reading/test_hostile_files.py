@@ -395,7 +395,7 @@ def test_without_the_extra_other_kinds_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr("retrieval.reading.reader._ROOT", f"{tmp_path}:{PROJECT}")
     with closing(DocumentReader(ReadingLimits())) as own_reader:
         for kind, (name, content) in made.samples().items():
-            if kind_named(kind).is_isolated and kind not in ("ipynb", "csv", "tsv"):
+            if kind_named(kind).is_isolated and kind not in ("ipynb", "csv", "tsv", "subtitles"):
                 with pytest.raises(UnreadableError, match=r"rag-wrapper\[formats\]") as caught:
                     own_reader.read(content, kind_named(kind), name=name)
                 assert caught.value.code == "unsupported_kind"

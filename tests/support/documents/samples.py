@@ -332,15 +332,11 @@ tags: sea, moon
 ASCIIDOC = f"""// A comment
 = {HEADINGS[0]}
 :toc:
-
 == {HEADINGS[1]} ==
 {HIGH}
-
-[source,sh]
 ----
 # no heading
 ----
-
 {HEADINGS[2]}
 ---------
 {LOW}
@@ -348,7 +344,6 @@ ASCIIDOC = f"""// A comment
 ORG = f"""#+TITLE: Tides
 * {HEADINGS[0]}
 :PROPERTIES:
-:ID: none
 :END:
 ** TODO {HEADINGS[1]} :sea:
 {HIGH}
@@ -370,17 +365,14 @@ LATEX = rf"""\documentclass{{article}}
 \end{{verbatim}}
 \subsection{{{HEADINGS[2]}}}
 {LOW}
-\end{{document}}
 """.encode()
 SUBTITLES = f"""WEBVTT
 
 NOTE nobody says this
 
-1
 00:01.000 --> 00:02.500 align:start
 <v Ada>{HIGH[:27]}
 
-2
 00:02.500 --> 00:04.000
 <v Ada><i>{HIGH[27:].strip()}</i>
 
