@@ -34,4 +34,5 @@ def test_the_first_passage_for_a_short_question_says_something(filled, client):
     for question in questions:
         found = client.post(f"/collections/{name}/text-search", json={"query": question}).json
         first, *_ = found["results"] or [None]
-        assert first and len(below[int(first["id"])]) > 1, question
+        assert first is not None, question
+        assert len(below[int(first["id"])]) > 1, question
