@@ -7,7 +7,7 @@ import re
 from lxml import etree, html
 
 from retrieval.parsing.declared_encodings import decoded_as
-from retrieval.parsing.html_markdown import markdown_blocks, opening_heading
+from retrieval.parsing.html_markdown import markdown_blocks
 from retrieval.parsing.html_text import BLOCKS, HEADINGS, LISTS, SKIPPED, local_name, text_of
 from retrieval.parsing.parsed import EMPTY, MarkdownText, Parsed, UnreadableError, collapsed, heading, told
 from retrieval.parsing.text_encodings import decoded

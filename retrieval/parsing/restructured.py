@@ -9,7 +9,6 @@ from docutils import nodes
 from docutils.core import publish_parts
 from docutils.parsers.rst import Directive, directives, roles
 
-from retrieval.parsing.html_markdown import opening_heading
 from retrieval.parsing.html_pages import body_blocks
 from retrieval.parsing.parsed import MarkdownText, Parsed
 from retrieval.parsing.text_encodings import decoded

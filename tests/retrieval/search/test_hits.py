@@ -34,7 +34,9 @@ def test_neighbours_are_one_hit_in_the_order_of_the_document_up_to_a_length():
 
 
 def test_what_stands_under_different_headings_is_not_one_hit():
-    rent, due, deposit = (passage("a", at, section_id=name) for at, name in enumerate(("a#rent", "a#rent", "a#deposit")))
+    rent, due, deposit = (
+        passage("a", at, section_id=name) for at, name in enumerate(("a#rent", "a#rent", "a#deposit"))
+    )
     assert hits(deposit, rent, due) == [("a2",), ("a0", "a1")]
 
 
