@@ -4,11 +4,13 @@ that hold several blocks."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby, takewhile
 
-from retrieval.parsing.parsed import collapsed
+from retrieval.parsing.parsed import collapsed, escaped
 
 TICKED, UNTICKED = "[x]", "[ ]"
 """A box of a form, whatever drew it."""
+_ROWS_LOOKED_AT = 20  # for a header, below lines of titles
 
 
 def one_line(blocks: Iterable[str]) -> str:
@@ -37,3 +39,85 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     filled = ([*row, *[""] * (width - len(row))] for row in rows)
     lines = ["| " + " | ".join(collapsed(cell).replace("|", "\\|") for cell in row) + " |" for row in filled]
     return "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])
+
+
+def sheet_blocks(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the tables of a sheet, and the lines of text around them.
+
+    Empty rows divide tables, unless what follows goes on with the table above. The header of a table is its first row
+    that is as wide as the table; lines above it are text, as are cells that stand alone. Without such a table, as in a
+    sheet of one column, all rows are one.
+    """
+    pieces = [list(group) for is_filled, group in groupby(rows, key=any) if is_filled]
+    if not any(map(_is_table, pieces)):
+        return [_compact([row for piece in pieces for row in piece])] if pieces else []
+    blocks: list[str] = []
+    header: Sequence[str] = ()
+    current: list[Sequence[str]] = []
+    for piece in pieces:
+        if header and _goes_on(header, piece, is_next=bool(current)):
+            current += piece if current else [header, *piece]
+            continue
+        blocks.append(_compact(current))
+        current = piece[_header(piece) :] if _is_table(piece) else []
+        blocks += _lines(piece[: len(piece) - len(current)])
+        header = current[0] if current else header
+        notes = sum(1 for _ in takewhile(lambda row: _filled(row) < 2, reversed(current)))
+        if notes and _filled(header) > 2:
+            blocks += [_compact(current[:-notes]), *_lines(current[-notes:])]
+            current = []
+    return [block for block in (*blocks, _compact(current)) if block]
+
+
+def _is_table(piece: Sequence[Sequence[str]]) -> bool:
+    return sum(_filled(row) > 1 for row in piece) > 1
+
+
+def _header(piece: Sequence[Sequence[str]]) -> int:
+    """Return which row of a table is its header. A corner may be empty, and most rows, but not all, are as wide."""
+    wide = [row for row in piece if _filled(row) > 1]
+    end, filled = (sorted(map(measure, wide))[len(wide) * 3 // 4] for measure in (_end, _filled))
+    for at, row in enumerate(piece[:_ROWS_LOOKED_AT]):
+        count = _filled(row)
+        reaches = _end(row) >= end and 2 * count >= filled
+        if count > 1 and (
+            reaches or count >= max(3, filled - 1) or (2 * count > filled and not any(map(_is_number, row)))
+        ):
+            return at
+    return 0
+
+
+def _goes_on(header: Sequence[str], piece: Sequence[Sequence[str]], *, is_next: bool) -> bool:
+    """Return whether rows below an empty one belong to the table above: they fit below its header, and the first has
+    numbers where that has none, or is alone."""
+    first = next((row for row in piece if _filled(row) > 1), None)
+    if first is None or any(_end(row) > _end(header) or _start(row) < _start(header) for row in piece):
+        return False
+    is_data = any(_is_number(cell) and not _is_number(above) for cell, above in zip(first, header, strict=False))
+    return is_data or (is_next and len(piece) == 1)
+
+
+def _filled(row: Sequence[str]) -> int:
+    return len(row) - row.count("")
+
+
+def _start(row: Sequence[str]) -> int:
+    return next(at for at, cell in enumerate(row) if cell)
+
+
+def _end(row: Sequence[str]) -> int:
+    return next(at for at in range(len(row), 0, -1) if row[at - 1])
+
+
+def _is_number(cell: str) -> bool:
+    return any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell))
+
+
+def _compact(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as a table, without empty columns."""
+    used = sorted({at for row in rows for at, cell in enumerate(row) if cell})
+    return table([[row[at] if at < len(row) else "" for at in used] for row in rows])
+
+
+def _lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    return [escaped(one_line(row)) for row in rows]

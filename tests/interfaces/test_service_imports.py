@@ -23,7 +23,7 @@ from wrapper.catalog.names import collection_writes
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 OPTIONAL = """cryptography.x509 docutils httpx jwt lxml mcp mcp_types onnx onnxruntime opentelemetry psycopg
-pydantic pypdfium2 python_calamine qdrant_client rich.progress sqlalchemy.dialects.postgresql tiktoken tokenizers
+pydantic pypdfium2 qdrant_client rich.progress sqlalchemy.dialects.postgresql tiktoken tokenizers
 watchfiles"""
 """What no service needs for its start, or for most of its requests: `cryptography.x509` is for a certificate of the
 service, and the tokens of users."""

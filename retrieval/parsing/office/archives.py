@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from posixpath import normpath
@@ -22,6 +22,17 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_FLAG = 0x1
 # What zipfile raises: NotImplementedError, a RuntimeError, is its word for a compression that it does not know.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, RuntimeError, OSError, EOFError, ValueError)
+_SAFELY: Any = {
+    "resolve_entities": False,
+    "no_network": True,
+    "load_dtd": False,
+    "huge_tree": True,
+    "remove_comments": True,
+}
+_SHEETS = (
+    "http://schemas.openxmlformats.org/spreadsheetml/2006/main",
+    "http://purl.oclc.org/ooxml/spreadsheetml/main",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +87,51 @@ def parse_xml(content: bytes) -> etree._Element:
 
     Raises UnreadableError, and MemoryError where there is not enough memory.
     """
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True, remove_comments=True
-    )
+    parser = etree.XMLParser(**_SAFELY)
     try:
         root = etree.fromstring(content, parser)
     except (etree.XMLSyntaxError, ValueError) as error:
-        if isinstance(error, etree.XMLSyntaxError) and error.code == etree.ErrorTypes.ERR_NO_MEMORY:
-            raise MemoryError from error
-        if isinstance(error, etree.XMLSyntaxError) and error.code == etree.ErrorTypes.ERR_RESOURCE_LIMIT:
-            raise UnreadableError("is nested too deeply") from error
-        raise UnreadableError("contains XML that is not well formed") from error
-    declared = root.getroottree().docinfo.internalDTD
+        raise _ill_formed(error) from error
+    _refuse_entities(root)
+    return root
+
+
+def streamed(archive: Archive, name: str, *tags: str) -> Iterator[etree._Element]:
+    """Yield the elements of a spreadsheet's part that are called so, each as it ends; no other is kept in memory.
+
+    Raises as `Archive.xml`.
+    """
+    wanted = [f"{{{namespace}}}{tag}" for namespace in _SHEETS for tag in tags]
+    is_first = True
+    try:
+        with archive.file.open(name) as file:
+            for _, element in etree.iterparse(file, tag=wanted, **_SAFELY):
+                if is_first:
+                    _refuse_entities(element)
+                is_first = False
+                yield element
+                element.clear(keep_tail=False)
+                above = element.getparent()
+                while above is not None and above[0] is not element:
+                    del above[0]
+    except etree.XMLSyntaxError as error:
+        raise _ill_formed(error) from error
+    except _DAMAGED as error:
+        raise UnreadableError("is a damaged archive") from error
+
+
+def _ill_formed(error: Exception) -> Exception:
+    if isinstance(error, etree.XMLSyntaxError) and error.code == etree.ErrorTypes.ERR_NO_MEMORY:
+        return MemoryError()
+    if isinstance(error, etree.XMLSyntaxError) and error.code == etree.ErrorTypes.ERR_RESOURCE_LIMIT:
+        return UnreadableError("is nested too deeply")
+    return UnreadableError("contains XML that is not well formed")
+
+
+def _refuse_entities(element: etree._Element) -> None:
+    declared = element.getroottree().docinfo.internalDTD
     if declared is not None and any(True for _ in declared.iterentities()):
         raise UnreadableError("contains XML that declares entities")
-    return root
 
 
 def related(archive: Archive, part: str) -> dict[str, tuple[str, str]]:

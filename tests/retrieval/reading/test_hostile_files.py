@@ -94,12 +94,11 @@ def test_a_bomb_is_too_large_before_it_is_unpacked(reader, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["xlsx", "pdf", "docx", "odt", "pptx"])
 def test_what_needs_too_much_memory_is_ended(kind):
-    """A sheet of two corners, a PDF without end, and XML that does not fit."""
-    corners = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
-    namespace = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    sheet = f'<worksheet xmlns="{namespace}"><sheetData>{corners}</sheetData></worksheet>'
+    """A text that ten thousand cells share, a PDF without end, and XML that does not fit."""
+    text = f'<sst xmlns="{hostile.SHEETS}"><si><t>{"word " * 20_000}</t></si></sst>'
+    sheet = hostile.SHEET.format('<row><c t="s"><v>0</v></c></row>' * 10_000)
     content = {
-        "xlsx": lambda: changed(made.xlsx_file(), {"xl/worksheets/sheet1.xml": sheet}),
+        "xlsx": lambda: changed(made.xlsx_file(), {"xl/sharedStrings.xml": text, "xl/worksheets/sheet1.xml": sheet}),
         "pdf": hostile.endless_pdf,
     }.get(kind, lambda: hostile.long_text(kind))()
     with closing(DocumentReader(ReadingLimits(seconds=20, memory_mb=256))) as reader:
@@ -390,7 +389,7 @@ def test_a_fork_of_the_service_has_a_process_of_its_own(own_reader):
 @pytest.mark.slow
 def test_without_the_extra_other_kinds_are_read(tmp_path, monkeypatch):
     """GIVEN a Python without the parsers' libraries WHEN files are read THEN the error says what to install."""
-    for name in ("lxml", "pypdfium2", "python_calamine", "docutils", "webencodings"):
+    for name in ("lxml", "pypdfium2", "docutils", "webencodings"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('not installed')")
     monkeypatch.setattr("retrieval.reading.reader._ROOT", f"{tmp_path}:{PROJECT}")
     with closing(DocumentReader(ReadingLimits())) as own_reader:

@@ -107,7 +107,7 @@ def test_slides_and_sheets_are_sections_with_notes_and_without_hidden_ones(read)
     document = read("xlsx")
     assert document.marks == [[1, {"sheet": HEADINGS[1]}], [8, {"sheet": HEADINGS[2]}]]
     assert document.text == f"# {HEADINGS[1]}\n\n{PIPE_TABLE}\n\n# {HEADINGS[2]}\n\n{PIPE_TABLE}\n"
-    assert document.warnings == ["1 hidden sheets are left out"]
+    assert document.warnings == ["Hidden sheets are left out: Secret"]
 
 
 def test_of_a_web_page_the_main_content_is_left_and_an_article_stays_whole(read):

@@ -12,9 +12,8 @@ MEGABYTE = 1 << 20
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600
 LAUGHS = '<!DOCTYPE a [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]>'
 MANIFEST = '<manifest:manifest xmlns:manifest="m"><manifest:encryption-data/></manifest:manifest>'
-SHEET = (
-    '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>{}</sheetData></worksheet>'
-)
+SHEETS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+SHEET = f'<worksheet xmlns="{SHEETS}"><sheetData>{{}}</sheetData></worksheet>'
 XML_PARTS = {
     "docx": (samples.docx_file, "word/document.xml", "<a>&c;</a>"),
     "pptx": (samples.pptx_file, "ppt/slides/slide1.xml", "<a>&c;</a>"),
