@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ _DELIMITERS = ",;\t|"
 _ROWS_LOOKED_AT = 20
 _CHARACTERS_LOOKED_AT = 1 << 16
 _MOST = 0.8  # of what is looked at
-_DECIMAL = re.compile(r"[^A-Za-z,]{0,20},[0-9]{1,20}[^A-Za-z,0-9]{0,20}")
 _UNCLOSED = "Quotation marks are read as they stand: one of them is never closed"
 
 
@@ -61,7 +59,7 @@ def _delimiter(text: str) -> str:
     best = max(_DELIMITERS, key=evenness)
     for other in _DELIMITERS[1:] if best == "," else "":
         cells = [cell for row in rows[other] for cell in row if "," in cell]
-        of_text = sum(", " in cell or _DECIMAL.fullmatch(cell) is not None for cell in cells)
+        of_text = sum(", " in cell or (cell.count(",") == 1 and not any(map(str.isalpha, cell))) for cell in cells)
         if evenness(other)[0] >= _MOST and of_text >= _MOST * len(cells):
             return other
     return best

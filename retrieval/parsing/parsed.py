@@ -34,7 +34,6 @@ _BLOCK_MARKUP = re.compile(
 )
 _INDENTED = re.compile(r"^(?: {4,}|\t)[ \t]*", re.MULTILINE)
 _FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
-_SPACE = re.compile(r"\s+")
 # Titles that programs write instead of one: the name of a file, of themselves, or of what a file is.
 _NO_TITLE = re.compile(
     r"(?:un)?titled?|no title|unbenannt|ohne titel|sans titre|microsoft (?:word|powerpoint|excel)\b.*|"
@@ -100,7 +99,7 @@ def without_surrogates(text: str) -> str:
 
 def collapsed(text: str) -> str:
     """Return a text on one line, without double spaces."""
-    return _SPACE.sub(" ", text).strip()
+    return " ".join(text.split())
 
 
 def sensible_title(text: str) -> str | None:

@@ -10,6 +10,7 @@ from retrieval.parsing.parsed import collapsed, escaped
 
 TICKED, UNTICKED = "[x]", "[ ]"
 """A box of a form, whatever drew it."""
+_MOST_NOTES = 3
 _ROWS_LOOKED_AT = 20  # for a header, below lines of titles
 
 
@@ -55,15 +56,15 @@ def sheet_blocks(rows: Iterable[Sequence[str]]) -> list[str]:
     header: Sequence[str] = ()
     current: list[Sequence[str]] = []
     for piece in pieces:
-        if header and _goes_on(header, piece, is_next=bool(current)):
+        if header and _goes_on(header, current, piece):
             current += piece if current else [header, *piece]
             continue
         blocks.append(_compact(current))
         current = piece[_header(piece) :] if _is_table(piece) else []
         blocks += _lines(piece[: len(piece) - len(current)])
         header = current[0] if current else header
-        notes = sum(1 for _ in takewhile(lambda row: _filled(row) < 2, reversed(current)))
-        if notes and _filled(header) > 2:
+        notes = _notes(current)
+        if notes:
             blocks += [_compact(current[:-notes]), *_lines(current[-notes:])]
             current = []
     return [block for block in (*blocks, _compact(current)) if block]
@@ -76,25 +77,35 @@ def _is_table(piece: Sequence[Sequence[str]]) -> bool:
 def _header(piece: Sequence[Sequence[str]]) -> int:
     """Return which row of a table is its header. A corner may be empty, and most rows, but not all, are as wide."""
     wide = [row for row in piece if _filled(row) > 1]
+    start = min(map(_start, wide))
     end, filled = (sorted(map(measure, wide))[len(wide) * 3 // 4] for measure in (_end, _filled))
     for at, row in enumerate(piece[:_ROWS_LOOKED_AT]):
         count = _filled(row)
-        reaches = _end(row) >= end and 2 * count >= filled
-        if count > 1 and (
-            reaches or count >= max(3, filled - 1) or (2 * count > filled and not any(map(_is_number, row)))
-        ):
+        is_wide = count >= max(3, filled - 1) or (_end(row) >= end and 2 * count >= filled)
+        is_wide = is_wide or (2 * count > filled and not any(map(_is_number, row)))
+        if is_wide and (count > 1 or _start(row) > start):
             return at
     return 0
 
 
-def _goes_on(header: Sequence[str], piece: Sequence[Sequence[str]], *, is_next: bool) -> bool:
+def _notes(rows: Sequence[Sequence[str]]) -> int:
+    """Return how many lines of text stand right below a table; more of them are rows that nobody has filled in."""
+    if len(rows) < 2 or _filled(rows[0]) < 3:
+        return 0
+    notes = sum(1 for _ in takewhile(lambda row: _filled(row) == 1 and _start(row) == _start(rows[0]), reversed(rows)))
+    return notes if notes <= _MOST_NOTES else 0
+
+
+def _goes_on(header: Sequence[str], above: Sequence[Sequence[str]], piece: Sequence[Sequence[str]]) -> bool:
     """Return whether rows below an empty one belong to the table above: they fit below its header, and the first has
-    numbers where that has none, or is alone."""
+    numbers where that has none, or a word of the last rows above, or is alone."""
     first = next((row for row in piece if _filled(row) > 1), None)
     if first is None or any(_end(row) > _end(header) or _start(row) < _start(header) for row in piece):
         return False
-    is_data = any(_is_number(cell) and not _is_number(above) for cell, above in zip(first, header, strict=False))
-    return is_data or (is_next and len(piece) == 1)
+    if any(_is_number(cell) and not _is_number(name) for cell, name in zip(first, header, strict=False)):
+        return True
+    words = {each for row in above[max(len(above) - _ROWS_LOOKED_AT, 1) :] for each in enumerate(row) if each[1]}
+    return bool(above) and (len(piece) == 1 or not words.isdisjoint(enumerate(first)))
 
 
 def _filled(row: Sequence[str]) -> int:

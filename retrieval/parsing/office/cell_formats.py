@@ -76,8 +76,7 @@ def shown(number: str, code: str, *, since_1904: bool = False) -> str:
         value = Decimal(text)
         for section in _sections(code)[:3]:
             if section.condition is None or section.condition(value):
-                moved = _DAYS_TO_1904 if since_1904 and section.is_date else 0
-                return section.show(value + moved).strip()
+                return section.show(value + _DAYS_TO_1904 if since_1904 and section.is_date else value).strip()
         return _plain(value)
     except (ValueError, InvalidOperation, OverflowError):
         return number

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrieval.parsing.parsed import MarkdownText, Parsed, heading, listed
+from retrieval.parsing.parsed import TOO_LARGE, MarkdownText, Parsed, UnreadableError, heading, listed, sensible_title
 from retrieval.parsing.table_text import fill_spans, sheet_blocks
 
 _MOST_COLUMNS = 16_384
+_MOST_CHARACTERS = 256 * 1024 * 1024
 _MOST_LABELLED = 1_000  # rows in which a label stands that is merged over them
 
 
@@ -48,7 +49,7 @@ class Sheet:
                 row[position[column]] = text
             rows.append(row)
         fill_spans(rows, self._spans(numbers, position))
-        hidden = {at for column, at in position.items() if self._hidden_columns[column]}
+        hidden = {at for column, at in position.items() if self._hidden_columns[column : column + 1] == b"\1"}
         if hidden:
             rows = [[cell for at, cell in enumerate(row) if at not in hidden] for row in rows]
         visible, last = [], 0
@@ -98,6 +99,8 @@ class Spreadsheet:
     def add(self, sheet: Sheet, *more: str) -> None:
         """Add a sheet, and what stands on it besides its cells."""
         rows, hidden_rows, hidden_columns = sheet.shown()
+        if sum(len(cell) for row in rows for cell in row) > _MOST_CHARACTERS:  # cells may share one long text
+            raise UnreadableError(f"makes more than {_MOST_CHARACTERS // 2**20} MB of text", TOO_LARGE)
         blocks = [*sheet_blocks(rows), *more]
         if blocks:
             self._document.mark(sheet=sheet.name)
@@ -116,4 +119,5 @@ class Spreadsheet:
             f"Formulas without a stored value: {len(formulas)}, first in {''.join(formulas[:1])}": formulas,
             f"Comments are left out: {self.comments}": self.comments,
         }
-        return self._document.parsed(title, metadata, warnings=[text for text, lost in said.items() if lost])
+        warnings = [text for text, lost in said.items() if lost]
+        return self._document.parsed(sensible_title(title or ""), metadata, warnings=warnings)

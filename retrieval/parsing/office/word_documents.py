@@ -30,7 +30,7 @@ def parse(content: bytes) -> Parsed:
     blocks = [] if body is None else reader.blocks(body, relations)
     document = MarkdownText()
     document.add(*_margin("header", root, parts.get("settings"), reader, archive, relations))
-    document.add(*_markdown(blocks))
+    document.add(*markdown_of(blocks))
     footer = _margin("footer", root, parts.get("settings"), reader, archive, relations)
     document.add(*_notes(reader, archive, parts, relations), *footer)
     title, metadata = core_properties(archive)
@@ -60,7 +60,7 @@ def _margin(
     return [escaped(line) for line in dict.fromkeys(lines) if line]
 
 
-def _markdown(blocks: Iterable[Block]) -> Iterator[str]:
+def markdown_of(blocks: Iterable[Block]) -> Iterator[str]:
     """Yield blocks as Markdown; the items of a list stand on lines next to each other."""
     items: list[str] = []
     levels: list[int] = []  # of the items above, ascending

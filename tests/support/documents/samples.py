@@ -146,16 +146,22 @@ _ODF = (
     'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" '
     'xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0" '
     'xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0" '
+    'xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0" '
+    'xmlns:form="urn:oasis:names:tc:opendocument:xmlns:form:1.0" '
+    'xmlns:presentation="urn:oasis:names:tc:opendocument:xmlns:presentation:1.0" '
     'xmlns:meta="urn:oasis:names:tc:opendocument:xmlns:meta:1.0" '
     'xmlns:dc="http://purl.org/dc/elements/1.1/"'
 )
 
 
-def odf(kind: str, body: str) -> bytes:
+def odf(kind: str, body: str, styles: str = "", pages: str = "") -> bytes:
+    """`styles` are those of the content, `pages` the masters of its pages."""
+    content = f"<office:automatic-styles>{styles}</office:automatic-styles><office:body>{body}</office:body>"
     return zipped(
         {
             "mimetype": f"application/vnd.oasis.opendocument.{kind}",
-            "content.xml": f"<office:document-content {_ODF}><office:body>{body}</office:body></office:document-content>",
+            "content.xml": f"<office:document-content {_ODF}>{content}</office:document-content>",
+            "styles.xml": f"<office:a {_ODF}><office:master-styles>{pages}</office:master-styles></office:a>",
             "meta.xml": f"<office:document-meta {_ODF}><office:meta><dc:title>Tides</dc:title><dc:creator>Ada Tide"
             "</dc:creator><dc:language>en-GB</dc:language><meta:keyword>sea</meta:keyword></office:meta></office:document-meta>",
         }
