@@ -11,7 +11,7 @@ from retrieval.parsing.office.sheets import Sheet
 from retrieval.parsing.parsed import collapsed
 
 _SKIPPED_NAMES = """
-    hidden tracked-changes annotation sequence-decls forms note-citation ruby-text event-listeners
+    hidden math tracked-changes annotation sequence-decls forms note-citation ruby-text event-listeners
     table-of-content illustration-index table-index object-index alphabetical-index
 """
 SKIPPED = frozenset(_SKIPPED_NAMES.split())
