@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from retrieval.parsing.parsed import MarkdownText, collapsed, escaped, heading
+from retrieval.parsing.pdf.divided_words import DIVIDED, DividedWords, is_divided
+from retrieval.parsing.table_text import table as pipe_table
 
 _EDGE_LINES = 2  # lines at the top and at the bottom of a page that may be running ones
 _MOST_PAGES = 0.5
 _FEWEST_PAGES = 3
 _LARGER, _LARGER_BOLD = 1.12, 1.05  # of the text's size, from which a line is a heading
 _HEADING_CHARACTERS = 120
-_HEADING_LINES = 3
+_HEADING_LINES = 4
+_ABOVE_TITLE = 400  # characters of the first page, such as a letterhead
 _SIZES = 4  # levels of headings by size
 _MANY_HEADINGS = 0.3  # share of all lines from which sizes say nothing
 _GAP = 1.6  # distance of lines, in that of most lines, from which a paragraph ends
@@ -30,25 +34,62 @@ _NUMBER_ALONE = re.compile(r"^\W*(\d{1,5})\W*$")
 _SECTION_NUMBER = re.compile(r"^(?:(?:chapter|appendix|part|section)\s+)?(?:[A-Z]|\d+|[IVXLC]+)(?:\.\d+)*\.?\s+", re.I)
 _SECTION = re.compile(r"^(?:\d+|[A-Z])(?:\.\d+){0,4}\.?\s+\S")
 _WORD = re.compile(r"[^\W\d_]{3}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+_NO_LETTERS = re.compile(r"[\W_]+")
+_LAST_WORD = re.compile(r"\S+$")
 _LEADER = re.compile(r"(?:\.\s?){4,}")  # of a table of contents
-_DIVIDED = re.compile(r"(\w)[-\u2010]$")
-_SOFTLY_DIVIDED = "\xad"
+_SAME_EDGE = 4.0  # points within which the columns of a table that goes on are those of the page before
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table on a page. rows: of all columns, a cell has its lines; edges: of columns, from the left; top: its upper
+    edge, from the foot of the page."""
+
+    rows: tuple[Row, ...]
+    edges: tuple[float, ...]
+    top: float
+    has_bold_header: bool = False
+
+    def goes_on_from(self, other: Table, header: Row) -> bool:
+        """Return whether a table has the columns of another that has this header, and no other header."""
+        same = len(self.edges) == len(other.edges) and all(
+            abs(one - two) <= _SAME_EDGE for one, two in zip(self.edges, other.edges, strict=True)
+        )
+        return same and (self.rows[0] == header or not self.has_bold_header)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page. size: of its letters; y: of their feet, from the foot of the page. Both in points."""
+    """A line of a page, or a table, which has its words as text. size: of its letters; y: of their feet, from the foot
+    of the page; x: where it begins, from the left. All in points."""
 
     text: str
     size: float
     bold: bool
     y: float
+    x: float = 0.0
+    table: Table | None = None
+
+    @property
+    def top(self) -> float:
+        """Return what stands for the height of its first line."""
+        return self.table.top - self.size if self.table else self.y
+
+    def texts(self) -> Iterator[str]:
+        cells = (cell for row in self.table.rows for cell in row) if self.table else [self.text]
+        return (text for cell in cells for text in cell.split("\n"))
 
 
 @dataclass(slots=True)
 class Page:
+    """The lines of a page. is_scanned: it has a picture, or is drawn, and has no text. notes: remarks on the page."""
+
     number: int
     lines: list[Line]
+    is_scanned: bool = False
+    notes: list[str] = field(default_factory=list)
 
 
 def markdown_of(
@@ -58,23 +99,62 @@ def markdown_of(
     _remove_running_lines(pages)
     levels = _outline_levels(pages, outline) or _size_levels(pages)
     leading = _leading(pages)
+    words = DividedWords(text for page in pages for line in page.lines for text in line.texts())
     document = MarkdownText()
-    rest = ""  # a word divided by the end of a page
-    for page in pages:
-        blocks = list(_blocks(page, levels, leading))
-        if blocks:
+    made = list(_blocks_of_pages(pages, levels, leading, words))
+    _join_over_pages([blocks for blocks in made if blocks], words)
+    for page, blocks in zip(pages, made, strict=True):
+        if blocks or page.notes:
             document.mark(page=page.number)
-        if rest and blocks and not blocks[0].startswith("#"):
-            blocks[0] = rest + blocks[0]
-        else:
-            document.add(rest)
-        rest = ""
-        if blocks and blocks[-1].endswith(_SOFTLY_DIVIDED):
-            head, _, word = blocks[-1].rpartition(" ")
-            blocks[-1], rest = head, word.rstrip(_SOFTLY_DIVIDED)
-        document.add(*blocks)
-    document.add(rest)
-    return document.text.replace(_SOFTLY_DIVIDED, ""), document.marks
+        document.add(*blocks, *map(escaped, page.notes))
+    return document.text.replace(DIVIDED, "-"), document.marks
+
+
+def _blocks_of_pages(
+    pages: Sequence[Page], levels: dict[int, int], leading: float, words: DividedWords
+) -> Iterator[list[str]]:
+    """Yield the blocks of each page. A table that goes on has its header again, where its page does not have it."""
+    header: Row = ()
+    above: Table | None = None
+    for page in pages:
+        blocks: list[str] = []
+        for lines in _blocks(page, levels, leading):
+            if (table := lines[0].table) is None:
+                blocks.append(_block(lines, levels, words))
+                continue
+            header = header if above and not blocks and table.goes_on_from(above, header) else table.rows[0]
+            blocks.append(_pipe_table(header, table.rows[table.rows[0] == header :], words))
+        above = page.lines[-1].table if page.lines else above
+        yield blocks
+
+
+def _join_over_pages(pages: Sequence[list[str]], words: DividedWords) -> None:
+    """Put the beginning of a word that the end of a page divides on the next page."""
+    for above, below in pairwise(pages):
+        if is_divided(above[-1]) and _is_text(above[-1]) and _is_text(below[0]):
+            start = _LAST_WORD.findall(above[-1])[0]
+            if left := above.pop().removesuffix(start).rstrip():
+                above.append(left)
+            below[0] = "\n".join(filter(None, words.continued(start, below[0])))
+
+
+def _is_text(block: str) -> bool:
+    return not block.startswith(("#", "|"))
+
+
+def first_title(pages: Sequence[Page]) -> str:
+    """Return the lines at the beginning that are larger than all others of the first page and than the text, or ""."""
+    if not pages or pages[0].number > 1:
+        return ""
+    lines = [line for line in pages[0].lines if not line.table]
+    largest = max((line.size for line in lines), default=0.0)
+    if largest < _LARGER * _body_size(pages):
+        return ""
+    first = next(index for index, line in enumerate(lines) if line.size == largest)
+    if sum(len(line.text) for line in lines[:first]) > _ABOVE_TITLE or not _is_like_heading(lines[first]):
+        return ""
+    title = [line for line in lines[first : first + _HEADING_LINES] if line.size == largest]
+    return DividedWords(line.text for line in lines).joined([line.text for line in title], " ")
 
 
 def _remove_running_lines(pages: Sequence[Page]) -> None:
@@ -87,12 +167,12 @@ def _remove_running_lines(pages: Sequence[Page]) -> None:
     edges = [(page, list(_edges(page, leading))) for page in pages]
     least = max(_FEWEST_PAGES, _MOST_PAGES * sum(bool(page.lines) for page in pages))
     offset = _offset(edges, least)
-    repeated: Counter[tuple[bool, str]] = Counter()
+    repeated: Counter[tuple[bool, int, str]] = Counter()
     for page, both in edges:
         for edge in both:
             repeated.update({each for line in edge.lines for each in _compared(line, edge, page.number, offset)})
     running = {each for each, count in repeated.items() if count >= least}
-    seen: set[tuple[bool, str]] = set()
+    seen: set[tuple[bool, int, str]] = set()
     for page, both in edges:
         removed: set[int] = set()
         for edge in both:
@@ -123,11 +203,16 @@ def _edges(page: Page, leading: float) -> Iterator[_Edge]:
         apart = [
             count
             for count in range(1, min(_EDGE_LINES, len(lines) - 1) + 1)
-            if abs(lines[count - 1].y - lines[count].y) > _APART * leading
+            if _distance(lines[count - 1], lines[count]) > _APART * leading
         ]
         count = max(apart, default=_EDGE_LINES)
         yield _Edge(lines[:count], is_top, bool(apart))
         by_height = by_height[count:]
+
+
+def _distance(one: Line, other: Line) -> float:
+    above, below = (one, other) if one.y > other.y else (other, one)
+    return above.y - below.top
 
 
 def _offset(edges: Sequence[tuple[Page, Sequence[_Edge]]], least: float) -> int | None:
@@ -140,7 +225,7 @@ def _offset(edges: Sequence[tuple[Page, Sequence[_Edge]]], least: float) -> int 
     return offset if count >= least else None
 
 
-def _compared(line: Line, edge: _Edge, position: int, offset: int | None) -> set[tuple[bool, str]]:
+def _compared(line: Line, edge: _Edge, position: int, offset: int | None) -> set[tuple[bool, int, str]]:
     """Return by what a line is compared with those of other pages: its text, and its text without the page's number."""
     text = collapsed(line.text).casefold()
     number = None if offset is None else position + offset
@@ -149,7 +234,7 @@ def _compared(line: Line, edge: _Edge, position: int, offset: int | None) -> set
         for found in _PAGE_OF.finditer(text)
         if int(found[1]) in (position, number)
     }
-    return {(edge.is_top, each) for each in (text, *without)}
+    return {(edge.is_top, round(line.size), each) for each in (text, *without)}
 
 
 def _is_number_of_page(line: Line, edge: _Edge, position: int, offset: int) -> bool:
@@ -157,7 +242,7 @@ def _is_number_of_page(line: Line, edge: _Edge, position: int, offset: int) -> b
 
     Beside words, a number far from the page's position is another one: a year, or an invoice's.
     """
-    if position + offset not in _numbers(line.text):
+    if line.table or position + offset not in _numbers(line.text):
         return False
     if not _LETTER.search(line.text):
         return line is edge.lines[0] and bool(_NUMBER_ALONE.search(line.text))
@@ -174,38 +259,40 @@ def _numbers(text: str) -> set[int]:
 def _outline_levels(pages: Sequence[Page], outline: Sequence[tuple[int, int, str]]) -> dict[int, int]:
     """Return the levels of the lines (by their identity) that are bookmarked; {} when most bookmarks are not found."""
     by_number = {page.number: page for page in pages}
+    titles: dict[int, dict[str, list[Line]]] = {}
     levels: dict[int, int] = {}
     found = 0
     for number, level, title in outline:
-        page = by_number.get(number)
-        lines = _lines_of_title(page.lines, _comparable(title)) if page else []
+        if number not in titles:
+            titles[number] = _titles(by_number[number].lines) if number in by_number else {}
+        lines = titles[number].get(_letters(_SECTION_NUMBER.sub("", title)), [])
         found += bool(lines)
         levels.update({id(line): level for line in lines})
     return levels if outline and found >= _OUTLINE_FOUND * len(outline) else {}
 
 
-def _lines_of_title(lines: Sequence[Line], title: str) -> list[Line]:
-    """Return the lines, one or a few that follow each other, which together are a title."""
-    for start in range(len(lines)):
-        joined = ""
-        for end in range(start, min(start + _HEADING_LINES, len(lines))):
-            joined = f"{joined} {lines[end].text}".strip()
-            if title and title in (_comparable(joined), _comparable(_SECTION_NUMBER.sub("", joined))):
-                return list(lines[start : end + 1])
-    return []
+def _titles(lines: Sequence[Line]) -> dict[str, list[Line]]:
+    """Return by what they are compared all lines, one or a few that follow each other, that may be a title."""
+    titles: dict[str, list[Line]] = {}
+    letters = [_letters(line.text) for line in lines]
+    for start, line in enumerate(lines):
+        without = _SECTION_NUMBER.sub("", f"{line.text} ")
+        begins = {_letters(without), _letters(_SECTION_NUMBER.sub("", without))}
+        for end in range(start + 1, min(start + _HEADING_LINES, len(lines)) + 1):
+            below = "".join(letters[start + 1 : end])
+            for begin in begins:
+                titles.setdefault(begin + below, list(lines[start:end]))
+    titles.pop("", None)
+    return titles
 
 
-def _comparable(text: str) -> str:
-    return "".join(character for character in _SECTION_NUMBER.sub("", text).casefold() if character.isalnum())
+def _letters(text: str) -> str:
+    return _NO_LETTERS.sub("", text.casefold())
 
 
 def _size_levels(pages: Sequence[Page]) -> dict[int, int]:
     """Return the levels of the lines (by their identity) that are larger than the text, or bold lines by themselves."""
-    weights: Counter[float] = Counter()
-    for page in pages:
-        for line in page.lines:
-            weights[line.size] += len(line.text)
-    body = weights.most_common(1)[0][0] if weights else 0.0
+    body = _body_size(pages)
     lines = [line for page in pages for line in page.lines]
     larger = [
         line
@@ -224,11 +311,21 @@ def _size_levels(pages: Sequence[Page]) -> dict[int, int]:
     return levels
 
 
+def _body_size(pages: Sequence[Page]) -> float:
+    """Return the size that most letters have."""
+    weights: Counter[float] = Counter()
+    for page in pages:
+        for line in page.lines:
+            weights[line.size] += len(line.text)
+    return weights.most_common(1)[0][0] if weights else 0.0
+
+
 def _is_like_heading(line: Line) -> bool:
     """Return whether a line may be a heading by its words: not a formula, a label of a figure or a row of a table."""
     letters = [character for character in line.text if character.isalpha()]
     return (
         len(line.text) <= _HEADING_CHARACTERS
+        and not line.table
         and 2 * len(letters) >= len(line.text.replace(" ", ""))
         and bool(_WORD.search(line.text))
         and not letters[0].islower()
@@ -260,50 +357,44 @@ def _leading(pages: Sequence[Page]) -> float:
     """Return the distance from line to line that is the most common."""
     distances: Counter[float] = Counter()
     for page in pages:
-        for above, below in zip(page.lines, page.lines[1:], strict=False):
-            if 0 < above.y - below.y < 60:
-                distances[round(above.y - below.y)] += 1
+        for above, below in pairwise(page.lines):
+            if 0 < above.y - below.top < 60:
+                distances[round(above.y - below.top)] += 1
     return distances.most_common(1)[0][0] if distances else 12.0
 
 
-def _blocks(page: Page, levels: dict[int, int], leading: float) -> Iterator[str]:
-    """Yield the headings and paragraphs of a page. A paragraph keeps its lines; a word divided by one is joined."""
+def _blocks(page: Page, levels: dict[int, int], leading: float) -> Iterator[list[Line]]:
+    """Yield the lines of each heading, paragraph and table of a page."""
     block: list[Line] = []
     for line in page.lines:
         if block and _begins_block(line, block, levels, leading):
-            yield _block(block, levels)
+            yield block
             block = []
         block.append(line)
     if block:
-        yield _block(block, levels)
+        yield block
 
 
 def _begins_block(line: Line, block: Sequence[Line], levels: dict[int, int], leading: float) -> bool:
     """Return whether a line does not go on with the heading or the paragraph above it."""
     level, above = levels.get(id(line)), block[-1]
-    if level != levels.get(id(above)):
+    if level != levels.get(id(above)) or line.table or above.table:
         return True
     if level is not None:
         return len(block) == _HEADING_LINES or above.size != line.size or above.y - line.y > 2 * line.size
-    ended = above.y - line.y > _GAP * max(leading, line.size) or above.size != line.size
-    return ended and not _is_divided(above.text)
+    ended = above.y - line.top > _GAP * max(leading, line.size) or above.size != line.size
+    return ended and not is_divided(above.text)
 
 
-def _block(lines: Sequence[Line], levels: dict[int, int]) -> str:
+def _block(lines: Sequence[Line], levels: dict[int, int], words: DividedWords) -> str:
+    texts = [line.text for line in lines]
     if (level := levels.get(id(lines[0]))) is None:
-        return _paragraph([line.text for line in lines])
-    return heading(level, " ".join(line.text for line in lines).replace(f"{_SOFTLY_DIVIDED} ", ""))
+        return escaped(words.joined(texts))
+    return heading(level, words.joined(texts, " "))
 
 
-def _is_divided(text: str) -> bool:
-    return text.endswith(_SOFTLY_DIVIDED) or bool(_DIVIDED.search(text))
-
-
-def _paragraph(lines: list[str]) -> str:
-    joined = lines[0]
-    for line in lines[1:]:
-        first, _, others = line.partition(" ")
-        divided = joined.endswith(_SOFTLY_DIVIDED) or (_DIVIDED.search(joined) and line[:1].islower())
-        # The rest of the word goes up to its beginning, what follows stays on its line.
-        joined = f"{joined[:-1]}{first}\n{others}".rstrip("\n") if divided else f"{joined}\n{line}"
-    return escaped(joined)
+def _pipe_table(header: Row, rows: Sequence[Row], words: DividedWords) -> str:
+    """Return a table without the columns in which nothing stands."""
+    shown = [header, *rows]
+    columns = [column for column in range(len(header)) if any(row[column] for row in shown)]
+    return pipe_table([[words.joined(row[column].split("\n"), " ") for column in columns] for row in shown])

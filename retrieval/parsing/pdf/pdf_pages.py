@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
-import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any
+from statistics import median
 
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from retrieval.parsing.parsed import EMPTY, ENCRYPTED, TOO_LARGE, Parsed, UnreadableError, collapsed, told
-from retrieval.parsing.pdf.pdf_layout import Line, Page, markdown_of
+from retrieval.parsing.parsed import EMPTY, ENCRYPTED, TOO_LARGE, Parsed, UnreadableError, collapsed, ranges, told
+from retrieval.parsing.pdf.annotations import Annotations
+from retrieval.parsing.pdf.columns import Row, are_beside, by_columns, is_in_columns
+from retrieval.parsing.pdf.overlays import with_overlay
+from retrieval.parsing.pdf.page_text import PageText
+from retrieval.parsing.pdf.pdf_layout import Line, Page, first_title, markdown_of
+from retrieval.parsing.pdf.ruled_tables import with_tables
+from retrieval.parsing.pdf.rules import drawn_on
 
 MAX_PAGES = 5_000
-_LINE_ENDS = "\r\n"
-_SOFT_HYPHENS = "\x02\xad\ufffe"  # PDFium marks the hyphen of a divided word with one of them
-_BOLD = re.compile(rb"bold|black|heavy|semibold|-b$|cmbx", re.I)
-_FONT_NAME_BYTES = 128
+_SAMPLED_LINES = 8  # of a page, by which is seen whether it may have columns that are drawn row by row
 # Titles that programs write instead of one: the name of a file, or of themselves.
 _NO_TITLE = re.compile(
     r"untitled|microsoft (?:word|powerpoint|excel)\b.*|.*\.(?:docx?|pptx?|xlsx?|pdf|tex|dvi|indd|qxd|ps|odt|rtf|html?)|"
@@ -42,66 +43,61 @@ def parse(content: bytes) -> Parsed:
     if count > MAX_PAGES:
         raise UnreadableError(f"has {count:,} pages; {MAX_PAGES:,} are read at most", TOO_LARGE)
     pages: list[Page] = []
-    unreadable = 0
-    for number in range(count):
-        try:
-            pages.append(Page(number + 1, list(_lines(document[number]))))
-        except pypdfium2.PdfiumError:
-            unreadable += 1
-    if not any(page.lines for page in pages):
+    unreadable: list[int] = []
+    annotations = Annotations(document)
+    with annotations.open():
+        for number in range(1, count + 1):
+            try:
+                pages.append(_page(number, document[number - 1], annotations))
+            except pypdfium2.PdfiumError:
+                unreadable.append(number)
+        warnings = annotations.warnings()
+    if not any(page.lines or page.notes for page in pages):
         raise UnreadableError("has no text layer: it may be scanned, and pictures of text are not read", EMPTY)
+    first = first_title(pages)
     text, marks = markdown_of(pages, _outline(document))
     info = {name: text.replace("\0", "") for name, text in document.get_metadata_dict().items()}
-    without = count - unreadable - sum(bool(page.lines) for page in pages)
-    warnings = [f"{unreadable} pages are damaged and left out"] if unreadable else []
-    if without and without * 2 > count:
-        warnings.append(f"{without} of {count} pages have no text layer")
-    return Parsed(text, _title(info["Title"]), told(info["Author"], info["Keywords"]), marks, count, warnings)
+    if unreadable:
+        warnings.append(f"{_pages(unreadable)} damaged and left out")
+    if scanned := [page.number for page in pages if page.is_scanned]:
+        warnings.append(f"{_pages(scanned, 'has', 'have')} a picture and no text")
+    title = _title(info["Title"]) or _title(first)
+    return Parsed(text, title, told(info["Author"], info["Keywords"]), marks, count, warnings)
 
 
-def _lines(page: pypdfium2.PdfPage) -> Iterator[Line]:
-    """Yield the lines of a page in the order in which PDFium reads them."""
-    characters: list[str] = []
-    first = last = -1
+def _pages(numbers: Sequence[int], one: str = "is", several: str = "are") -> str:
+    return f"Pages {ranges(numbers)} {several}" if len(numbers) > 1 else f"Page {numbers[0]} {one}"
+
+
+def _page(number: int, page: pypdfium2.PdfPage, annotations: Annotations) -> Page:
+    """Return the lines of a page in the order in which PDFium reads them; what PDFium does not see is put in."""
     with closing(page), closing(page.get_textpage()) as opened:
-        text_page = opened.raw
-        for index in range(pdfium.FPDFText_CountChars(text_page)):
-            code = pdfium.FPDFText_GetUnicode(text_page, index)
-            character = chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else ""
-            if character and character in _LINE_ENDS:
-                if first >= 0:
-                    yield _line(text_page, "".join(characters), first, last)
-                characters, first = [], -1
-                continue
-            if character in _SOFT_HYPHENS:
-                character = "\xad" if character else ""
-            if character and not character.isspace():
-                first, last = index if first < 0 else first, index
-            characters.append(character)
-        if first >= 0:
-            yield _line(text_page, "".join(characters), first, last)
+        text = PageText(opened.raw)
+        spans = text.spans()
+        drawn, overlay = drawn_on(page), annotations.of(page)
+        lines = [text.line(*span) for span in spans]
+        size = median(line.size for line in lines) if lines else 0.0
+        sample = [text.words(*span) for span in spans[:: len(spans) // _SAMPLED_LINES + 1]]
+        has_columns = is_in_columns(sample, size) or are_beside(lines, size)
+        has_rules = bool(drawn.level and drawn.upright)
+        if has_columns or has_rules or overlay.words:
+            rows = with_overlay([text.words(*span) for span in spans], overlay.words)
+            parts = with_tables(rows, drawn, text) if has_rules else list(rows)
+            lines = [part if isinstance(part, Line) else text.line_of(part) for part in _in_order(parts, size)]
+    return Page(number, lines, not spans and drawn.has_picture, overlay.notes)
 
 
-def _line(text_page: Any, text: str, first: int, last: int) -> Line:
-    looked_at = (first, (first + last) // 2, last)
-    size = sorted(_size(text_page, index) for index in looked_at)[1]
-    bold = all(_is_bold(text_page, index) for index in looked_at)
-    x, y = ctypes.c_double(), ctypes.c_double()
-    pdfium.FPDFText_GetCharOrigin(text_page, first, x, y)
-    return Line(text.strip(), round(size, 1), bold, y.value)
-
-
-def _size(text_page: Any, index: int) -> float:
-    """Return the size of a letter in points: that of its font, as large as it is drawn."""
-    matrix = pdfium.FS_MATRIX()
-    pdfium.FPDFText_GetMatrix(text_page, index, matrix)
-    return float(pdfium.FPDFText_GetFontSize(text_page, index)) * math.hypot(matrix.c, matrix.d)
-
-
-def _is_bold(text_page: Any, index: int) -> bool:
-    name, flags = ctypes.create_string_buffer(_FONT_NAME_BYTES), ctypes.c_int()
-    length = pdfium.FPDFText_GetFontInfo(text_page, index, name, _FONT_NAME_BYTES, flags)
-    return 0 < length <= _FONT_NAME_BYTES and bool(_BOLD.search(name.value))
+def _in_order(parts: Sequence[Row | Line], size: float) -> Iterator[Row | Line]:
+    """Yield rows by columns, where there are any, and tables in their places."""
+    rows: list[Row] = []
+    for part in parts:
+        if isinstance(part, Line):
+            yield from by_columns(rows, size)
+            yield part
+            rows = []
+        else:
+            rows.append(part)
+    yield from by_columns(rows, size)
 
 
 def _outline(document: pypdfium2.PdfDocument) -> list[tuple[int, int, str]]:

@@ -78,13 +78,13 @@ def nested() -> bytes:
 
 def pdf_of(*objects: bytes) -> bytes:
     """Return a PDF of these objects; the first one is its catalogue."""
-    content, places = b"%PDF-1.7\n", []
+    content, places = bytearray(b"%PDF-1.7\n"), []
     for number, each in enumerate(objects, start=1):
         places.append(b"%010d 00000 n \n" % len(content))
         content += b"%d 0 obj\n%b\nendobj\n" % (number, each)
     count = len(objects) + 1
     table = b"xref\n0 %d\n0000000000 65535 f \n%b" % (count, b"".join(places))
-    return content + table + b"trailer<</Root 1 0 R/Size %d>>\nstartxref\n%d\n%%%%EOF" % (count, len(content))
+    return bytes(content) + table + b"trailer<</Root 1 0 R/Size %d>>\nstartxref\n%d\n%%%%EOF" % (count, len(content))
 
 
 def many_pages(count: int) -> bytes:

@@ -1,0 +1,179 @@
+"""The lines that are drawn on a page, level and upright: strokes, edges of boxes, and boxes as thin as a line."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pypdfium2
+import pypdfium2.raw as pdfium
+
+MAX_OBJECTS, MAX_SEGMENTS, MAX_RULES = 100_000, 20_000, 1_000  # of a page; what has more is a map or a drawing
+NEAR = 3.0  # points within which lines are the same, or meet
+_SHORTEST = 4.0
+_MOST_DEPTH = 3  # of forms in forms
+_PAINTED_THIN = 2.5
+
+Matrix = tuple[float, float, float, float, float, float]
+Point = tuple[float, float]
+_SAME: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+
+
+@dataclass(slots=True)
+class Rule:
+    """A line: `at` is its height, or its distance from the left of the page if it is upright, `spans` are its parts."""
+
+    at: float
+    spans: list[tuple[float, float]]
+
+    @property
+    def start(self) -> float:
+        return self.spans[0][0]
+
+    @property
+    def end(self) -> float:
+        return self.spans[-1][1]
+
+
+@dataclass(slots=True)
+class Drawn:
+    """What is drawn on a page beside text."""
+
+    level: list[Rule]
+    upright: list[Rule]
+    has_picture: bool
+
+
+def drawn_on(page: pypdfium2.PdfPage) -> Drawn:
+    """Return the lines of a page, none if there are too many, and whether it has pictures or drawings."""
+    level: list[tuple[float, float, float]] = []
+    upright: list[tuple[float, float, float]] = []
+    segments = 0
+    has_picture = False
+    for item, kind, matrix in _objects(page):
+        has_picture = has_picture or kind in (pdfium.FPDF_PAGEOBJ_IMAGE, pdfium.FPDF_PAGEOBJ_SHADING)
+        if kind != pdfium.FPDF_PAGEOBJ_PATH or segments > MAX_SEGMENTS:
+            continue
+        has_picture = True
+        segments += max(pdfium.FPDFPath_CountSegments(item), 0)
+        if segments > MAX_SEGMENTS:
+            continue
+        for (x0, y0), (x1, y1) in _edges(item, matrix):
+            if abs(y0 - y1) < 1.0:
+                level.append((y0, min(x0, x1), max(x0, x1)))
+            elif abs(x0 - x1) < 1.0:
+                upright.append((x0, min(y0, y1), max(y0, y1)))
+    rules = [_merged(each) if segments <= MAX_SEGMENTS else [] for each in (level, upright)]
+    if sum(len(rule.spans) for each in rules for rule in each) > MAX_RULES:
+        rules = [[], []]
+    return Drawn(rules[0], rules[1], has_picture)
+
+
+def _objects(page: pypdfium2.PdfPage) -> Iterator[tuple[Any, int, Matrix]]:
+    """Yield what is drawn on a page but texts: (object, kind, matrix), that within forms, too."""
+    left = MAX_OBJECTS
+    raw = page.raw
+    get, kind_of = pdfium.FPDFPage_GetObject, pdfium.FPDFPageObj_GetType
+    waiting: list[tuple[Any, Any, int, Matrix, int]] = [(raw, get, pdfium.FPDFPage_CountObjects(raw), _SAME, 0)]
+    while waiting:
+        holder, get, count, matrix, depth = waiting.pop()
+        for index in range(min(count, left)):
+            item = get(holder, index)
+            kind = kind_of(item)
+            if kind == pdfium.FPDF_PAGEOBJ_TEXT:
+                continue
+            if kind == pdfium.FPDF_PAGEOBJ_FORM and depth < _MOST_DEPTH:
+                inner = _times(_matrix(item), matrix)
+                waiting.append(
+                    (item, pdfium.FPDFFormObj_GetObject, pdfium.FPDFFormObj_CountObjects(item), inner, depth + 1)
+                )
+            else:
+                yield item, kind, matrix
+        left -= min(count, left)
+
+
+def _edges(path: Any, outer: Matrix) -> Iterator[tuple[Point, Point]]:
+    """Yield the straight lines of a path that is painted. A thin box is one line."""
+    fill, stroke = ctypes.c_int(), ctypes.c_int()
+    pdfium.FPDFPath_GetDrawMode(path, fill, stroke)
+    if not fill.value and not stroke.value:
+        return
+    matrix = _times(_matrix(path), outer)
+    for points in _shapes(path, matrix):
+        (left, right), (low, high) = ((min(each), max(each)) for each in zip(*points, strict=True))
+        if right - left <= _PAINTED_THIN or high - low <= _PAINTED_THIN:
+            if right - left > high - low:
+                yield (left, (low + high) / 2), (right, (low + high) / 2)
+            else:
+                yield ((left + right) / 2, low), ((left + right) / 2, high)
+            continue
+        closing = [(points[-1], points[0])] if fill.value else []
+        yield from [*pairwise(points), *closing]
+
+
+def _shapes(path: Any, matrix: Matrix) -> Iterator[list[Point]]:
+    """Yield the points of each part of a path; curves end one."""
+    points: list[Point] = []
+    x, y = ctypes.c_float(), ctypes.c_float()
+    for index in range(pdfium.FPDFPath_CountSegments(path)):
+        segment = pdfium.FPDFPath_GetPathSegment(path, index)
+        kind = pdfium.FPDFPathSegment_GetType(segment)
+        pdfium.FPDFPathSegment_GetPoint(segment, x, y)
+        if kind != pdfium.FPDF_SEGMENT_LINETO and points:
+            yield points
+            points = []
+        points.append(_moved((x.value, y.value), matrix))
+        if kind == pdfium.FPDF_SEGMENT_LINETO and pdfium.FPDFPathSegment_GetClose(segment):
+            points.append(points[0])
+    if points:
+        yield points
+
+
+def _merged(lines: Iterable[tuple[float, float, float]]) -> list[Rule]:
+    """Return lines as rules, ascending: what lies within a few points of each other is one."""
+    near: list[list[tuple[float, float, float]]] = []
+    for line in sorted(line for line in lines if line[2] - line[1] >= _SHORTEST):
+        if near and line[0] - near[-1][0][0] <= NEAR:
+            near[-1].append(line)
+        else:
+            near.append([line])
+    return [Rule(sum(line[0] for line in each) / len(each), _joined([line[1:] for line in each])) for each in near]
+
+
+def _joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    done: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        if done and start - done[-1][1] <= NEAR:
+            done[-1] = done[-1][0], max(done[-1][1], end)
+        else:
+            done.append((start, end))
+    return done
+
+
+def _matrix(item: Any) -> Matrix:
+    found = pdfium.FS_MATRIX()
+    pdfium.FPDFPageObj_GetMatrix(item, found)
+    return found.a, found.b, found.c, found.d, found.e, found.f
+
+
+def _times(one: Matrix, other: Matrix) -> Matrix:
+    """Return a matrix that moves as one and then as the other does."""
+    a, b, c, d, e, f = one
+    x, y = _moved((e, f), other)
+    return (
+        a * other[0] + b * other[2],
+        a * other[1] + b * other[3],
+        c * other[0] + d * other[2],
+        c * other[1] + d * other[3],
+        x,
+        y,
+    )
+
+
+def _moved(point: Point, matrix: Matrix) -> Point:
+    x, y = point
+    a, b, c, d, e, f = matrix
+    return a * x + c * y + e, b * x + d * y + f
