@@ -131,7 +131,7 @@ def _placed(annotation: Any, text: str) -> Word:
     rectangle = pdfium.FS_RECTF()
     pdfium.FPDFAnnot_GetRect(annotation, rectangle)
     low, high = sorted((rectangle.bottom, rectangle.top))
-    return Word(text, -1, -1, rectangle.left, rectangle.right, max(low + 3, high - 14))
+    return Word(f" {text} ", -1, -1, rectangle.left, rectangle.right, max(low + 3, high - 14))
 
 
 def _entry(annotation: Any, name: bytes) -> str:

@@ -6,12 +6,14 @@ What is no running text stays as it is: rows of a table without lines, a form, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from retrieval.parsing.pdf.page_text import Word
 from retrieval.parsing.pdf.pdf_layout import Line
 
 _LETTERS = 0.5  # of a letter's height: the average width of a letter
+_SPACE = 0.15  # of a letter's height, at least, between words
 _GAP = 1.6  # of a letter's height, at least, between columns
 _FEWEST_ROWS = 3
 _MOST_COLUMNS = 4
@@ -29,12 +31,23 @@ def is_in_columns(rows: Sequence[Row], size: float) -> bool:
 
 
 def are_beside(lines: Sequence[Line], size: float) -> bool:
-    """Return whether lines of a page stand beside those before them, as those of columns that have not the same feet."""
-    beside = (
-        abs(one.y - other.y) <= size * _LETTERS and other.x - one.x > _COLUMN_CHARACTERS * size * _LETTERS
-        for one, other in pairwise(lines)
-    )
+    """Return whether lines of a page stand beside those before them: columns, or lines that PDFium has cut."""
+    beside = (abs(one.y - other.y) <= size * _LETTERS and other.x > one.x for one, other in pairwise(lines))
     return sum(beside) >= _FEWEST_ROWS
+
+
+def rejoined(rows: Sequence[Row], size: float) -> list[Row]:
+    """Return rows in which those are one that go on at the same height: PDFium cuts up what is not in its direction."""
+    done: list[list[Word]] = []
+    for row in rows:
+        above = done[-1][-1] if done else None
+        space = row[0].x0 - above.x1 if above and abs(above.y - row[0].y) < 1 else size
+        if above and -1 < space < size * _LETTERS:
+            done[-1][-1] = replace(above, text=above.text.rstrip() + " " * (space > size * _SPACE))
+            done[-1] += row
+        else:
+            done.append(list(row))
+    return list(done)
 
 
 def by_columns(rows: Sequence[Row], size: float) -> list[Row]:

@@ -20,6 +20,7 @@ _NOTHING = "\0"  # stands for a character that says nothing, so that places stay
 _SOFT_HYPHEN = "\xad"
 # PDFium marks the hyphen at the end of a line, and writes no end of the line behind it.
 _LINE = re.compile(r"[^\r\n\x02\ufffe]*[\x02\ufffe]?")
+_SPACES = re.compile(" {2,}")
 _WORD = re.compile(r"\S+\s*")
 _FROM_THE_RIGHT = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]+")
 _SPACE_BEFORE_MARK = re.compile(r" (?=[\u0591-\u05bd\u064b-\u065f\u0670])")
@@ -28,7 +29,8 @@ _SPACE_BEFORE_MARK = re.compile(r" (?=[\u0591-\u05bd\u064b-\u065f\u0670])")
 @dataclass(frozen=True, slots=True)
 class Word:
     """A word with the white space behind it. first, last: its characters in the page, -1 for a text that is no part of
-    the page's; y: of its feet. Places are in points, from the left and from the foot of the page."""
+    the page's, which has a space before it, too; y: of its feet. Places are in points, from the left and the foot of
+    the page."""
 
     text: str
     first: int
@@ -43,6 +45,7 @@ class PageText:
 
     def __init__(self, text_page: Any) -> None:
         self._page = text_page
+        self._edges = [ctypes.c_double() for _ in range(4)]
         text = _characters(text_page).replace(_SOFT_HYPHEN, _NOTHING)
         self.text = self._reordered(text) if _FROM_THE_RIGHT.search(text) else text
 
@@ -61,11 +64,13 @@ class PageText:
 
     def line_of(self, words: Sequence[Word]) -> Line:
         """Return a line of words, of which some may be no part of the page's text."""
-        text = "".join(word.text if word.text[-1:].isspace() else f"{word.text} " for word in words[:-1])
+        text = "".join(word.text for word in words)
+        if any(word.first < 0 for word in words):
+            text = _SPACES.sub(" ", text)
         own = [word for word in words if word.first >= 0]
         if not own:
-            return Line(shown(text + words[-1].text), 0.0, False, words[0].y, words[0].x0)
-        return self._line(text + words[-1].text, own[0].first, own[-1].last)
+            return Line(shown(text), 0.0, False, words[0].y, words[0].x0)
+        return self._line(text, own[0].first, own[-1].last)
 
     def words(self, first: int, last: int) -> list[Word]:
         """Return the words of a line with their places."""
@@ -81,12 +86,12 @@ class PageText:
 
     def box(self, index: int) -> tuple[float, float, float, float]:
         """Return the left, right, lower and upper edge of a character."""
-        edges = [ctypes.c_double() for _ in range(4)]
-        pdfium.FPDFText_GetCharBox(self._page, index, *edges)
-        return edges[0].value, edges[1].value, edges[2].value, edges[3].value
+        left, right, low, high = self._edges
+        pdfium.FPDFText_GetCharBox(self._page, index, left, right, low, high)
+        return left.value, right.value, low.value, high.value
 
     def origin(self, index: int) -> tuple[float, float]:
-        x, y = ctypes.c_double(), ctypes.c_double()
+        x, y, *_ = self._edges
         pdfium.FPDFText_GetCharOrigin(self._page, index, x, y)
         return x.value, y.value
 

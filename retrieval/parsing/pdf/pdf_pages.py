@@ -12,7 +12,7 @@ import pypdfium2.raw as pdfium
 
 from retrieval.parsing.parsed import EMPTY, ENCRYPTED, TOO_LARGE, Parsed, UnreadableError, collapsed, ranges, told
 from retrieval.parsing.pdf.annotations import Annotations
-from retrieval.parsing.pdf.columns import Row, are_beside, by_columns, is_in_columns
+from retrieval.parsing.pdf.columns import Row, are_beside, by_columns, is_in_columns, rejoined
 from retrieval.parsing.pdf.overlays import with_overlay
 from retrieval.parsing.pdf.page_text import PageText
 from retrieval.parsing.pdf.pdf_layout import Line, Page, first_title, markdown_of
@@ -20,7 +20,7 @@ from retrieval.parsing.pdf.ruled_tables import with_tables
 from retrieval.parsing.pdf.rules import drawn_on
 
 MAX_PAGES = 5_000
-_SAMPLED_LINES = 8  # of a page, by which is seen whether it may have columns that are drawn row by row
+_SAMPLED_LINES = 5  # of a page, by which is seen whether it may have columns that are drawn row by row
 # Titles that programs write instead of one: the name of a file, or of themselves.
 _NO_TITLE = re.compile(
     r"untitled|microsoft (?:word|powerpoint|excel)\b.*|.*\.(?:docx?|pptx?|xlsx?|pdf|tex|dvi|indd|qxd|ps|odt|rtf|html?)|"
@@ -81,7 +81,7 @@ def _page(number: int, page: pypdfium2.PdfPage, annotations: Annotations) -> Pag
         has_columns = is_in_columns(sample, size) or are_beside(lines, size)
         has_rules = bool(drawn.level and drawn.upright)
         if has_columns or has_rules or overlay.words:
-            rows = with_overlay([text.words(*span) for span in spans], overlay.words)
+            rows = with_overlay(rejoined([text.words(*span) for span in spans], size), overlay.words)
             parts = with_tables(rows, drawn, text) if has_rules else list(rows)
             lines = [part if isinstance(part, Line) else text.line_of(part) for part in _in_order(parts, size)]
     return Page(number, lines, not spans and drawn.has_picture, overlay.notes)

@@ -17,6 +17,7 @@ _MAX_CELLS, _MAX_GRIDS = 20_000, 50
 _FILLED = 0.4  # share of cells that have a text; a chart has less
 _RULED = 0.6  # share of the edges of cells that are drawn
 _ABOVE_FEET = 2.5  # points: where a word is rather than its feet, which may stand on the line
+_CUT = 0.1  # share of words that lines may cut
 _MOST_LINES = 12  # of a cell that takes most of the table: that is a frame around a page
 
 Place = tuple[int, int]  # row, column
@@ -26,8 +27,8 @@ Row = Sequence[Word]
 
 @dataclass(slots=True)
 class Grid:
-    """The lines of a table. columns: their edges, ascending; rows: theirs, from the top; origins: the first place of the
-    cell that has a place; words: by the first place of a cell, the parts of words of each line of text."""
+    """The lines of a table. columns: their edges, ascending; rows: theirs, from the top; origins: by place, the first
+    one of its cell; words: by the first place of a cell, the parts of words of each line of text."""
 
     columns: list[float]
     rows: list[float]
@@ -36,6 +37,7 @@ class Grid:
     origins: dict[Place, Place]
     words: dict[Place, list[list[str]]] = field(default_factory=dict)
     sizes: Counter[float] = field(default_factory=Counter)
+    cut: int = 0  # words through which a line runs
     light_rows: set[int] = field(default_factory=set)
 
     def place(self, x: float, y: float) -> Place | None:
@@ -54,6 +56,7 @@ class Grid:
                 self.light_rows.add(place[0])
             if any(word.x0 + 1 < edge < word.x1 - 1 for edge in self.columns):
                 parts = self._letters(word, place, page)
+                self.cut += len({where for where, _ in parts}) > 1
         for where, text in parts:
             cell = self.words.setdefault(where, [])
             if (id(self), where) not in lines:
@@ -185,6 +188,9 @@ def _is_table(grid: Grid, rows: Sequence[Sequence[str]]) -> bool:
         for row, column, down, across in grid.cells
     )
     with_neighbours = sum(sum(map(bool, row)) > 1 for row in rows)
+    words = sum(len(line) for lines in grid.words.values() for line in lines)
+    if grid.cut > _CUT * words:
+        return False
     return grid.ruled >= _RULED and filled >= _FILLED * len(grid.cells) and with_neighbours > 1 and not framed
 
 

@@ -1,5 +1,7 @@
 """What lies on the pages of PDFs: fields, notes, tables by their lines, columns, divided words, scans, titles."""
 
+from itertools import pairwise
+
 import pytest
 
 from retrieval.parsing.pdf.pdf_pages import parse
@@ -157,7 +159,7 @@ def test_rows_of_a_table_without_lines_stay_rows(sides):
 def grid(rows, *, top=700, style="strokes", places=(60, 160, 260, 360), without=()):
     """Return a table of rows of 20 points; `without` are the inner edges that are not drawn, as (x or y, start)."""
     foot = top - 20 * len(rows)
-    level = [(x, y, x1, y) for y in range(foot, top + 1, 20) for x, x1 in zip(places, places[1:], strict=False)]
+    level = [(x, y, x1, y) for y in range(foot, top + 1, 20) for x, x1 in pairwise(places)]
     upright = [(x, y, x, y + 20) for x in places for y in range(foot, top, 20)]
     edges = [edge for edge in (*level, *upright) if edge[:2] not in without]
     paint = {
