@@ -55,13 +55,14 @@ class Annotations:
     def of(self, page: pypdfium2.PdfPage) -> Overlay:
         found = Overlay()
         count = pdfium.FPDFPage_GetAnnotCount(page)
-        for index in range(min(count, self._left)):
+        looked_at = min(count, self._left)
+        self._left -= looked_at
+        for index in range(looked_at):
             if annotation := pdfium.FPDFPage_GetAnnot(page, index):
                 try:
                     self._add(annotation, found)
                 finally:
                     pdfium.FPDFPage_CloseAnnot(annotation)
-        self._left -= min(count, self._left)
         return found
 
     def warnings(self) -> list[str]:
@@ -74,7 +75,7 @@ class Annotations:
         if self._document.get_formtype() == pdfium.FORMTYPE_XFA_FULL:
             said.append("This is a form in XFA, of which only what stands on its pages is read")
         if not self._left:
-            said.append(f"Only the first {MAX_ANNOTATIONS:,} fields, links and notes of the pages are read")
+            said.append(f"Only the first {MAX_ANNOTATIONS:,} fields, options, links and notes of the pages are read")
         return said
 
     def _skip(self, kind: str, name: str) -> None:
@@ -115,10 +116,11 @@ class Annotations:
 
     def _chosen(self, annotation: Any) -> str:
         """Return the labels of the options that are selected."""
-        count = max(pdfium.FPDFAnnot_GetOptionCount(self._form, annotation), 0)
+        count = min(max(pdfium.FPDFAnnot_GetOptionCount(self._form, annotation), 0), self._left)
+        self._left -= count
         return ", ".join(
             self._text(pdfium.FPDFAnnot_GetOptionLabel, annotation, index)
-            for index in range(min(count, MAX_ANNOTATIONS))
+            for index in range(count)
             if pdfium.FPDFAnnot_IsOptionSelected(self._form, annotation, index)
         )
 

@@ -105,6 +105,20 @@ def test_what_needs_too_much_memory_is_ended(kind):
         assert refusal(reader, content, kind)[0] == "too_much_memory"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", hostile.ANNOTATED)
+def test_of_pages_with_too_many_fields_or_lines_the_words_are_read_in_little_time(reader, name):
+    document = reader.read(hostile.ANNOTATED[name](), kind_named("pdf"), name="a.pdf")
+    assert "word" in document.text
+    assert bool(document.warnings) == (name in ("very many fields", "very many options"))
+
+
+@pytest.mark.slow
+def test_fields_that_hold_each_other_take_no_longer_than_a_file_may():
+    with closing(DocumentReader(ReadingLimits(seconds=1))) as reader:
+        assert refusal(reader, hostile.FIELDS_WITHIN_EACH_OTHER, "pdf")[0] == "too_slow"
+
+
 @pytest.mark.parametrize("declared", [LAUGHS, OUTSIDE])
 @pytest.mark.parametrize("kind", [*hostile.XML_PARTS, "html"])
 def test_entities_are_neither_expanded_nor_fetched(reader, kind, declared):

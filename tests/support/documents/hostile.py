@@ -124,3 +124,33 @@ def flate_bomb() -> bytes:
     """Return a PDF whose page unpacks to 130 MB of words to be drawn."""
     packed = zlib.compress(b"BT (x) Tj ET " * 10_000_000, 1)
     return page_of(stream(packed, b"/Filter/FlateDecode"))
+
+
+def annotated_pdf(annotations: bytes, *more: bytes, drawn: bytes = b"") -> bytes:
+    """Return a PDF of one page with a word, a form, and annotations; `more` are the objects from the fifth on."""
+    return pdf_of(
+        b"<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[%b]>>>>" % annotations[:1_000],
+        b"<</Type/Pages/Count 1/Kids[3 0 R]>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R/Annots[%b]>>" % annotations,
+        stream(drawn + b"BT /F 9 Tf (word) Tj ET"),
+        *more,
+    )
+
+
+WIDGET = b"<</Subtype/Widget/FT/Tx/T(a)/V(value)/Rect[9 9 50 20]/F 4%b>>"
+FIELDS_WITHIN_EACH_OTHER = annotated_pdf(
+    b"5 0 R 6 0 R", WIDGET % (b"/Kids[%b]" % (b"6 0 R " * 9)), b"<</Parent 5 0 R/Kids[5 0 R 6 0 R 5 0 R]>>"
+)
+ANNOTATED = {
+    "very many fields": lambda: annotated_pdf(b"5 0 R " * 100_000, WIDGET % b""),
+    "very many options": lambda: annotated_pdf(
+        b"5 0 R " * 1_000, WIDGET.replace(b"Tx", b"Ch") % b"/Opt[%b]" % (b"(x)" * 9_000)
+    ),
+    "annotations that are not there": lambda: annotated_pdf(b"99999 0 R null 7 (x) " * 4_000),
+    "very many lines": lambda: annotated_pdf(b"", drawn=b"0 0 m 50 0 l S 9 9 m 9 50 l S " * 50_000),
+    "a line of very many parts": lambda: annotated_pdf(b"", drawn=b"0 0 m " + b"0 9 l 9 9 l " * 100_000 + b"S "),
+    "a grid without end": lambda: annotated_pdf(
+        b"", drawn=b"".join(b"%d 0 m %d 9999 l S 0 %d m 9999 %d l S " % ((9 * at,) * 4) for at in range(499))
+    ),
+}
+"""PDFs whose annotations or drawings are too many, or lead nowhere."""
