@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from retrieval.parsing.pdf.page_lines import Line
 from retrieval.parsing.pdf.page_text import Word
-from retrieval.parsing.pdf.pdf_layout import Line
 
 _LETTERS = 0.5  # of a letter's height: the average width of a letter
 _SPACE = 0.15  # of a letter's height, at least, between words

@@ -11,7 +11,7 @@ DIVIDED = "\xad"
 
 _ENDS_DIVIDED = re.compile(r"\w[-\u2010\xad]$")
 _TOKEN = re.compile(r"\w+(?:[-\u2010]\w+)*")
-_LAST_WORD, _FIRST_WORD = re.compile(r"\S+$"), re.compile(r"\S+")
+_FIRST_WORD = re.compile(r"\S+")
 _SEGMENTS = re.compile(r"[\w\u2010-]+")
 _OWN_HYPHEN = re.compile(r"[-\u2010/@\d_]|\w[.:]\w")  # in what stands before: a compound, a number, an address
 _SUSPENDED = frozenset(["and", "or", "to", "und", "oder", "bzw", "et", "ou"])  # pre- and postprocessing
@@ -50,7 +50,7 @@ class DividedWords:
         start, rest = above[:-1], _FIRST_WORD.match(below)
         if not rest or not rest[0][0].isalnum() or rest[0].rstrip(".,").casefold() in _SUSPENDED:
             return f"{start}-", below
-        hyphen = "-" if self._has_hyphen(_LAST_WORD.findall(start)[0], rest[0]) else ""
+        hyphen = "-" if self._has_hyphen(start.rsplit(maxsplit=1)[-1], rest[0]) else ""
         return f"{start}{hyphen}{rest[0]}", below[rest.end() :].lstrip()
 
     def _has_hyphen(self, first: str, second: str) -> bool:

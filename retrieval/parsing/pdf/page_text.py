@@ -12,7 +12,7 @@ from typing import Any
 import pypdfium2.raw as pdfium
 
 from retrieval.parsing.pdf.divided_words import DIVIDED
-from retrieval.parsing.pdf.pdf_layout import Line
+from retrieval.parsing.pdf.page_lines import Line
 
 _BOLD = re.compile(rb"bold|black|heavy|semibold|-b$|cmbx", re.I)
 _FONT_NAME_BYTES = 128

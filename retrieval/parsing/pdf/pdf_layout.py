@@ -1,21 +1,19 @@
-"""The lines of a PDF's pages made into Markdown: headings, paragraphs, and no running headers, footers or numbers."""
+"""The lines of a PDF's pages made into Markdown: headings, paragraphs, tables."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from retrieval.parsing.parsed import MarkdownText, collapsed, escaped, heading
+from retrieval.parsing.parsed import MarkdownText, escaped, heading
 from retrieval.parsing.pdf.divided_words import DIVIDED, DividedWords, is_divided
+from retrieval.parsing.pdf.page_lines import Line, Page, Row, Table, leading
+from retrieval.parsing.pdf.running_lines import remove_running_lines
 from retrieval.parsing.table_text import table as pipe_table
 
-_EDGE_LINES = 2  # lines at the top and at the bottom of a page that may be running ones
-_MOST_PAGES = 0.5
-_FEWEST_PAGES = 3
 _LARGER, _LARGER_BOLD = 1.12, 1.05  # of the text's size, from which a line is a heading
 _HEADING_CHARACTERS = 120
 _HEADING_LINES = 4
@@ -24,84 +22,23 @@ _SIZES = 4  # levels of headings by size
 _MANY_HEADINGS = 0.3  # share of all lines from which sizes say nothing
 _GAP = 1.6  # distance of lines, in that of most lines, from which a paragraph ends
 _OUTLINE_FOUND = 0.6  # share of the bookmarks that must be found on their pages to go by them
-_APART = 1.3  # distance of a running line from the text, in that of most lines
-_FRONT_PAGES = 100  # before the page with the number 1, or left out before the first
-_LETTER = re.compile(r"[^\W\d_]")
-_PAGE_OF = re.compile(r"\b(?:page|p\.|pg\.?|seite|s\.|blatt|p[aá]gina|strana|sida|side|стр\.?|第)\s*(\d{1,5})\b")
-_ENDS_WITH_NUMBER = re.compile(r"(?:^|\s)(\d{1,5})$")
-_BEGINS_WITH_NUMBER = re.compile(r"^(\d{1,5})(?:\s|$)")
-_NUMBER_ALONE = re.compile(r"^\W*(\d{1,5})\W*$")
 _SECTION_NUMBER = re.compile(r"^(?:(?:chapter|appendix|part|section)\s+)?(?:[A-Z]|\d+|[IVXLC]+)(?:\.\d+)*\.?\s+", re.I)
 _SECTION = re.compile(r"^(?:\d+|[A-Z])(?:\.\d+){0,4}\.?\s+\S")
 _WORD = re.compile(r"[^\W\d_]{3}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _NO_LETTERS = re.compile(r"[\W_]+")
-_LAST_WORD = re.compile(r"\S+$")
 _LEADER = re.compile(r"(?:\.\s?){4,}")  # of a table of contents
-_SAME_EDGE = 4.0  # points within which the columns of a table that goes on are those of the page before
-
-Row = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table on a page. rows: of all columns, a cell has its lines; edges: of columns, from the left; top: its upper
-    edge, from the foot of the page."""
-
-    rows: tuple[Row, ...]
-    edges: tuple[float, ...]
-    top: float
-    has_bold_header: bool = False
-
-    def goes_on_from(self, other: Table, header: Row) -> bool:
-        """Return whether a table has the columns of another that has this header, and no other header."""
-        same = len(self.edges) == len(other.edges) and all(
-            abs(one - two) <= _SAME_EDGE for one, two in zip(self.edges, other.edges, strict=True)
-        )
-        return same and (self.rows[0] == header or not self.has_bold_header)
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a page, or a table, which has its words as text. size: of its letters; y: of their feet, from the foot
-    of the page; x: where it begins, from the left. All in points."""
-
-    text: str
-    size: float
-    bold: bool
-    y: float
-    x: float = 0.0
-    table: Table | None = None
-
-    @property
-    def top(self) -> float:
-        """Return what stands for the height of its first line."""
-        return self.table.top - self.size if self.table else self.y
-
-    def texts(self) -> Iterator[str]:
-        cells = (cell for row in self.table.rows for cell in row) if self.table else [self.text]
-        return (text for cell in cells for text in cell.split("\n"))
-
-
-@dataclass(slots=True)
-class Page:
-    """The lines of a page. is_scanned: it has a picture, or is drawn, and has no text. notes: remarks on the page."""
-
-    number: int
-    lines: list[Line]
-    is_scanned: bool = False
-    notes: list[str] = field(default_factory=list)
 
 
 def markdown_of(
     pages: Sequence[Page], outline: Sequence[tuple[int, int, str]]
 ) -> tuple[str, list[tuple[int, dict[str, Any]]]]:
     """Return (Markdown, a mark for each page with text). outline: bookmarks as (page, level, title)."""
-    _remove_running_lines(pages)
+    remove_running_lines(pages)
     levels = _outline_levels(pages, outline) or _size_levels(pages)
-    leading = _leading(pages)
+    usual = leading(pages)
     words = DividedWords(text for page in pages for line in page.lines for text in line.texts())
     document = MarkdownText()
-    made = list(_blocks_of_pages(pages, levels, leading, words))
+    made = list(_blocks_of_pages(pages, levels, usual, words))
     _join_over_pages([blocks for blocks in made if blocks], words)
     for page, blocks in zip(pages, made, strict=True):
         if blocks or page.notes:
@@ -111,14 +48,14 @@ def markdown_of(
 
 
 def _blocks_of_pages(
-    pages: Sequence[Page], levels: dict[int, int], leading: float, words: DividedWords
+    pages: Sequence[Page], levels: dict[int, int], usual: float, words: DividedWords
 ) -> Iterator[list[str]]:
     """Yield the blocks of each page. A table that goes on has its header again, where its page does not have it."""
     header: Row = ()
     above: Table | None = None
     for page in pages:
         blocks: list[str] = []
-        for lines in _blocks(page, levels, leading):
+        for lines in _blocks(page, levels, usual):
             if (table := lines[0].table) is None:
                 blocks.append(_block(lines, levels, words))
                 continue
@@ -132,7 +69,7 @@ def _join_over_pages(pages: Sequence[list[str]], words: DividedWords) -> None:
     """Put the beginning of a word that the end of a page divides on the next page."""
     for above, below in pairwise(pages):
         if is_divided(above[-1]) and _is_text(above[-1]) and _is_text(below[0]):
-            start = _LAST_WORD.findall(above[-1])[0]
+            start = above[-1].rsplit(maxsplit=1)[-1]
             if left := above.pop().removesuffix(start).rstrip():
                 above.append(left)
             below[0] = "\n".join(filter(None, words.continued(start, below[0])))
@@ -155,105 +92,6 @@ def first_title(pages: Sequence[Page]) -> str:
         return ""
     title = [line for line in lines[first : first + _HEADING_LINES] if line.size == largest]
     return DividedWords(line.text for line in lines).joined([line.text for line in title], " ")
-
-
-def _remove_running_lines(pages: Sequence[Page]) -> None:
-    """Take from the edges of pages what stands on most of them: the same words, or the number of the page.
-
-    What stands apart from the text goes from all pages. The same words right above or below the text, such as the
-    header of a table, stay on the first page that has them. A page whose lines would all go keeps its words.
-    """
-    leading = _leading(pages)
-    edges = [(page, list(_edges(page, leading))) for page in pages]
-    least = max(_FEWEST_PAGES, _MOST_PAGES * sum(bool(page.lines) for page in pages))
-    offset = _offset(edges, least)
-    repeated: Counter[tuple[bool, int, str]] = Counter()
-    for page, both in edges:
-        for edge in both:
-            repeated.update({each for line in edge.lines for each in _compared(line, edge, page.number, offset)})
-    running = {each for each, count in repeated.items() if count >= least}
-    seen: set[tuple[bool, int, str]] = set()
-    for page, both in edges:
-        removed: set[int] = set()
-        for edge in both:
-            for line in edge.lines:
-                found = _compared(line, edge, page.number, offset) & running
-                repeats = bool(found) and (edge.is_apart or found <= seen)
-                if repeats or (offset is not None and _is_number_of_page(line, edge, page.number, offset)):
-                    removed.add(id(line))
-                seen |= found
-        kept = [line for line in page.lines if id(line) not in removed]
-        page.lines = kept or [line for line in page.lines if _LETTER.search(line.text)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Edge:
-    """The first or the last lines of a page, from the outside. Those that are apart have a gap between them and the
-    text."""
-
-    lines: list[Line]
-    is_top: bool
-    is_apart: bool
-
-
-def _edges(page: Page, leading: float) -> Iterator[_Edge]:
-    by_height = sorted(page.lines, key=lambda line: -line.y)
-    for is_top in (True, False):
-        lines = by_height if is_top else by_height[::-1]
-        apart = [
-            count
-            for count in range(1, min(_EDGE_LINES, len(lines) - 1) + 1)
-            if _distance(lines[count - 1], lines[count]) > _APART * leading
-        ]
-        count = max(apart, default=_EDGE_LINES)
-        yield _Edge(lines[:count], is_top, bool(apart))
-        by_height = by_height[count:]
-
-
-def _distance(one: Line, other: Line) -> float:
-    above, below = (one, other) if one.y > other.y else (other, one)
-    return above.y - below.top
-
-
-def _offset(edges: Sequence[tuple[Page, Sequence[_Edge]]], least: float) -> int | None:
-    """Return what must be added to the position of a page to have its number, None when pages have none."""
-    offsets: Counter[int] = Counter()
-    for page, both in edges:
-        numbers = {number for edge in both for line in edge.lines for number in _numbers(line.text)}
-        offsets.update({number - page.number for number in numbers})
-    offset, count = next(iter(offsets.most_common(1)), (0, 0))
-    return offset if count >= least else None
-
-
-def _compared(line: Line, edge: _Edge, position: int, offset: int | None) -> set[tuple[bool, int, str]]:
-    """Return by what a line is compared with those of other pages: its text, and its text without the page's number."""
-    text = collapsed(line.text).casefold()
-    number = None if offset is None else position + offset
-    without = {
-        f"{text[: found.start(1)]}#{text[found.end(1) :]}"
-        for found in _PAGE_OF.finditer(text)
-        if int(found[1]) in (position, number)
-    }
-    return {(edge.is_top, round(line.size), each) for each in (text, *without)}
-
-
-def _is_number_of_page(line: Line, edge: _Edge, position: int, offset: int) -> bool:
-    """Return whether a line is the number of its page, alone or beside words that stand apart from the text.
-
-    Beside words, a number far from the page's position is another one: a year, or an invoice's.
-    """
-    if line.table or position + offset not in _numbers(line.text):
-        return False
-    if not _LETTER.search(line.text):
-        return line is edge.lines[0] and bool(_NUMBER_ALONE.search(line.text))
-    return edge.is_apart and abs(offset) <= _FRONT_PAGES and len(line.text) < _HEADING_CHARACTERS
-
-
-def _numbers(text: str) -> set[int]:
-    """Return what may be the number of a page: what a line begins or ends with, or has beside no other sign but
-    dashes."""
-    found = (_BEGINS_WITH_NUMBER.search(text), _ENDS_WITH_NUMBER.search(text), _NUMBER_ALONE.search(text))
-    return {int(each[1]) for each in found if each}
 
 
 def _outline_levels(pages: Sequence[Page], outline: Sequence[tuple[int, int, str]]) -> dict[int, int]:
@@ -353,21 +191,11 @@ def _bold_lines(page: Page, body: float) -> Iterator[Line]:
             yield line
 
 
-def _leading(pages: Sequence[Page]) -> float:
-    """Return the distance from line to line that is the most common."""
-    distances: Counter[float] = Counter()
-    for page in pages:
-        for above, below in pairwise(page.lines):
-            if 0 < above.y - below.top < 60:
-                distances[round(above.y - below.top)] += 1
-    return distances.most_common(1)[0][0] if distances else 12.0
-
-
-def _blocks(page: Page, levels: dict[int, int], leading: float) -> Iterator[list[Line]]:
+def _blocks(page: Page, levels: dict[int, int], usual: float) -> Iterator[list[Line]]:
     """Yield the lines of each heading, paragraph and table of a page."""
     block: list[Line] = []
     for line in page.lines:
-        if block and _begins_block(line, block, levels, leading):
+        if block and _begins_block(line, block, levels, usual):
             yield block
             block = []
         block.append(line)
@@ -375,14 +203,14 @@ def _blocks(page: Page, levels: dict[int, int], leading: float) -> Iterator[list
         yield block
 
 
-def _begins_block(line: Line, block: Sequence[Line], levels: dict[int, int], leading: float) -> bool:
+def _begins_block(line: Line, block: Sequence[Line], levels: dict[int, int], usual: float) -> bool:
     """Return whether a line does not go on with the heading or the paragraph above it."""
     level, above = levels.get(id(line)), block[-1]
     if level != levels.get(id(above)) or line.table or above.table:
         return True
     if level is not None:
         return len(block) == _HEADING_LINES or above.size != line.size or above.y - line.y > 2 * line.size
-    ended = above.y - line.top > _GAP * max(leading, line.size) or above.size != line.size
+    ended = above.y - line.top > _GAP * max(usual, line.size) or above.size != line.size
     return ended and not is_divided(above.text)
 
 

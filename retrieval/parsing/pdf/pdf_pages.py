@@ -14,8 +14,9 @@ from retrieval.parsing.parsed import EMPTY, ENCRYPTED, TOO_LARGE, Parsed, Unread
 from retrieval.parsing.pdf.annotations import Annotations
 from retrieval.parsing.pdf.columns import Row, are_beside, by_columns, is_in_columns, rejoined
 from retrieval.parsing.pdf.overlays import with_overlay
+from retrieval.parsing.pdf.page_lines import Line, Page
 from retrieval.parsing.pdf.page_text import PageText
-from retrieval.parsing.pdf.pdf_layout import Line, Page, first_title, markdown_of
+from retrieval.parsing.pdf.pdf_layout import first_title, markdown_of
 from retrieval.parsing.pdf.ruled_tables import with_tables
 from retrieval.parsing.pdf.rules import drawn_on
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from retrieval.parsing.pdf.page_lines import Line, Table
 from retrieval.parsing.pdf.page_text import PageText, Word, shown
-from retrieval.parsing.pdf.pdf_layout import Line, Table
 from retrieval.parsing.pdf.rules import NEAR, Drawn, Rule
 from retrieval.parsing.table_text import fill_spans
 

@@ -3,7 +3,8 @@
 import pytest
 from fpdf import FPDF
 
-from retrieval.parsing.pdf.pdf_layout import Line, Page, markdown_of
+from retrieval.parsing.pdf.page_lines import Line, Page
+from retrieval.parsing.pdf.pdf_layout import markdown_of
 from retrieval.parsing.pdf.pdf_pages import parse
 
 TOP, FOOT, LEADING, GAP = 780.0, 40.0, 12.0, 30.0
