@@ -59,15 +59,15 @@ def parse(content: bytes) -> Parsed:
     text, marks = markdown_of(pages, _outline(document))
     info = {name: text.replace("\0", "") for name, text in document.get_metadata_dict().items()}
     if unreadable:
-        warnings.append(f"{_pages(unreadable)} damaged and left out")
+        warnings.append(f"Damaged and left out: {_pages(unreadable)}")
     if scanned := [page.number for page in pages if page.is_scanned]:
-        warnings.append(f"{_pages(scanned, 'has', 'have')} a picture and no text")
+        warnings.append(f"There is a picture and no text on {_pages(scanned)}")
     title = _title(info["Title"]) or _title(first)
     return Parsed(text, title, told(info["Author"], info["Keywords"]), marks, count, warnings)
 
 
-def _pages(numbers: Sequence[int], one: str = "is", several: str = "are") -> str:
-    return f"Pages {ranges(numbers)} {several}" if len(numbers) > 1 else f"Page {numbers[0]} {one}"
+def _pages(numbers: Sequence[int]) -> str:
+    return f"page{'s' * (len(numbers) > 1)} {ranges(numbers)}"
 
 
 def _page(number: int, page: pypdfium2.PdfPage, annotations: Annotations) -> Page:
