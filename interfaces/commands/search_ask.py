@@ -85,9 +85,9 @@ def search(
 
     Exit code: 0 if something fits, 1 if nothing does, 2 if the question could not be asked.
     """
-    from interfaces.passages.words import words_of
     from interfaces.terminal.answers import about_the_search, candidates, found_by, show_hit
     from interfaces.terminal.screen import Screen
+    from schemas.words.comparing import AskedWords
 
     body = {"query": question, **_given(asked)}
     if explain:
@@ -101,7 +101,7 @@ def search(
         if as_json:
             print_json(answer)
         else:
-            words = words_of(question)
+            words = AskedWords(question)
             for rank, hit in enumerate(results, start=1):
                 if rank > 1:
                     screen.show()
@@ -225,8 +225,8 @@ def _asked(screen: Screen, service: JsonClient, body: Json, *, as_json: bool) ->
 
 def _without_model(screen: Screen, service: JsonClient, body: Json, *, as_json: bool) -> bool:
     """Show the passages that a model would have been given. Return whether there are any."""
-    from interfaces.passages.words import words_of
     from interfaces.terminal.answers import answer_of_passages, show_hit
+    from schemas.words.comparing import AskedWords
 
     answer = service.post("/api/search", body)
     _say_shortfalls(answer["receipt"], body)
@@ -238,7 +238,7 @@ def _without_model(screen: Screen, service: JsonClient, body: Json, *, as_json: 
         for number, hit in enumerate(answer["results"], start=1):
             if number > 1:
                 screen.show()
-            show_hit(screen, hit, words_of(body["query"]), number=number)
+            show_hit(screen, hit, AskedWords(body["query"]), number=number)
     return bool(answer["results"])
 
 

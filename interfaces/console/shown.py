@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import chain, pairwise
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from jinja2.filters import do_filesizeformat
 
 from interfaces.passages.places import heading_of, percentage, place_of, source_of
 from interfaces.passages.words import excerpt_around
+from schemas.words.comparing import AskedWords
 
 _CITATION = re.compile(r"(\[\d{1,3}\])")
 LONGEST_SHOWN = 50_000
@@ -49,9 +51,10 @@ def init_app(app: Flask) -> None:
     app.jinja_env.globals |= {"longest_shown": LONGEST_SHOWN, "is_askable": is_askable}
 
 
-def marked(text: str, words: re.Pattern[str]) -> list[tuple[str, bool]]:
+def marked(text: str, words: AskedWords) -> list[tuple[str, bool]]:
     """Return the pieces of a text, and whether each is one of the words."""
-    pieces = re.split(f"({words.pattern})", text, flags=words.flags)
+    edges = [0, *chain.from_iterable(words.places_in(text)), len(text)]
+    pieces = [text[start:end] for start, end in pairwise(edges)]
     return [(piece, place % 2 == 1) for place, piece in enumerate(pieces) if piece]
 
 

@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
-from schemas.words.stop_words import stop_words_of
+from schemas.words.comparing import AskedWords
+from schemas.words.splitting import normalized
 
 EXCERPT_CHARACTERS = 600
 """The most characters of a passage that are shown, unless all are wanted."""
 MOST_WORDS = 10_000
 """The words of a text that are looked at, at most."""
-STEM_LETTERS = 5
-"""The letters by which a word of a text is one of the question's, whatever its ending."""
-
-_WORD = re.compile(r"\w+")
-# Chinese, Japanese, Thai and others write without spaces; two characters are as telling as a word.
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
-_NOTHING = re.compile(r"(?!)")
+BEGINNING = 5
+"""The letters by which words of a text are the same one."""
 
 
-def words_of(question: str) -> re.Pattern[str]:
-    """Return what finds the question's words in texts, in any case and with other endings."""
-    wanted = []
-    words = list(dict.fromkeys(_WORD.findall(question.casefold())))
-    is_stop_word = stop_words_of(words)
-    for word in words:
-        unspaced = "".join(_UNSPACED.findall(word))
-        if unspaced:
-            wanted += [re.escape(unspaced[place : place + 2]) for place in range(len(unspaced) - 1)]
-        elif not is_stop_word(word):
-            stem = re.escape(word[:STEM_LETTERS])
-            wanted.append(rf"\b{stem}\w*" if len(word) >= STEM_LETTERS else rf"\b{stem}s?\b")
-    return re.compile("|".join(wanted), re.IGNORECASE) if wanted else _NOTHING
-
-
-def excerpt_around(text: str, words: re.Pattern[str], characters: int = EXCERPT_CHARACTERS) -> str:
+def excerpt_around(text: str, words: AskedWords, characters: int = EXCERPT_CHARACTERS) -> str:
     """Return the part of a text that has the most different words, cut between words; an ellipsis says where."""
     if len(text) <= characters:
         return text
-    found = [
-        (each.start(), each.group().casefold()[:STEM_LETTERS]) for each in islice(words.finditer(text), MOST_WORDS)
-    ]
+    places = islice(words.places_in(text), MOST_WORDS)
+    found = [(start, normalized(text[start:end]).casefold()[:BEGINNING]) for start, end in places]
     best = _where_most_differ(found, characters * 3 // 4)
     start = max(min(best - characters // 8, len(text) - characters), 0)
     end = min(start + characters, len(text))

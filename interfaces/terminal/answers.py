@@ -3,7 +3,6 @@ says with its sources by number."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from interfaces.passages.places import heading_of, percentage, place_of, source_
 from interfaces.passages.words import excerpt_around
 from interfaces.terminal.screen import FAINT, Screen, harmless, in_one_line, linked
 from schemas.contracts.chat import PLACES, STOP
+from schemas.words.comparing import AskedWords
 
 if TYPE_CHECKING:
     from providers.outbound.json_client import JsonClient
@@ -38,7 +38,7 @@ def headline(source: str, metadata: Json, relevance: float | None, *, number: in
 def show_hit(
     screen: Screen,
     hit: Json,
-    words: re.Pattern[str],
+    words: AskedWords,
     groups: Iterable[Json] = (),
     *,
     full: bool = False,
@@ -50,8 +50,8 @@ def show_hit(
     _show_neighbours(screen, hit, before)
     content = harmless(hit["content"]).strip()
     shown = Text(content if full else excerpt_around(content, words))
-    for found in words.finditer(shown.plain):
-        shown.stylize(MARK, *found.span())
+    for start, end in words.places_in(shown.plain):
+        shown.stylize(MARK, start, end)
     screen.show(shown, indent="    ")
     _show_neighbours(screen, hit, after)
 

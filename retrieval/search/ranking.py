@@ -17,7 +17,7 @@ from retrieval.search.asking import Found, Plan
 from retrieval.search.corpus import OpenCorpus
 from retrieval.search.fusion import Fusion, PassageKey, in_order, key_of, passage_of
 from retrieval.search.oracles.base import COSINE
-from retrieval.search.relevance import WordsFound
+from retrieval.search.relevance import ComparedTexts, WordsFound
 from retrieval.search.reranking import RERANKED, Reranking
 from retrieval.search.smoothing import SMOOTHED as SMOOTHED_FIRST
 from retrieval.search.smoothing import WordSimilarity, cosine, cosines, smoothed
@@ -42,6 +42,7 @@ class Ranker:
         self._reranking = reranking
         self._settings = settings
         self._words = WordSimilarity()
+        self._compared = ComparedTexts()
 
     def rank(self, plan: Plan, found: Found) -> None:
         """Order what the oracles found, judge its relevance where that can be told, and have the best reranked."""
@@ -53,7 +54,7 @@ class Ranker:
             found.candidates = found.passing = self._in_order(fusion, fused, vectors, plan, found)
             if asked:
                 nearest = next((each for name, each in found.rankings.items() if self._measures[name] == COSINE), fused)
-                words = WordsFound.of(plan.question.text, nearest)
+                words = WordsFound.of(plan.question.text, nearest, self._compared)
                 least = self._least(plan.request, asked)
                 spares = plan.request.min_relevance is None
                 found.passing = judge(found.candidates, vectors, asked, words, least, spares=spares)

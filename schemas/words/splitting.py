@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from itertools import chain, groupby
 
 _SPACELESS = (
@@ -48,8 +49,13 @@ _LETTER = re.compile(rf".[{MARKS}]*", re.DOTALL)
 _OF_SPACELESS = re.compile(rf"[{_SPACELESS}]")
 _PART = re.compile(rf"[{_SPACELESS}][{_SPACELESS}{MARKS}]*|[^{_SPACELESS}]+")
 _HIRAGANA = re.compile("[\u3041-\u3096\u309d-\u309f\u30fc]+")
+_UNSEEN_SIGNS = "\u00ad\u200b-\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
 # Signs inside words that nobody sees: soft hyphens, joiners, variants of a letter's form.
-_UNSEEN = re.compile("[\u00ad\u200b-\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]")
+_UNSEEN = re.compile(f"[{_UNSEEN_SIGNS}]")
+TOKEN = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}{_UNSEEN_SIGNS}])*")
+"""A run of letters and digits of a text as it is written, with what stands inside its words."""
+LETTER = re.compile(rf".[{MARKS}{_UNSEEN_SIGNS}\uff9e\uff9f]*", re.DOTALL)
+"""A letter as it is written, with its marks."""
 _FOLDED_ASCII = bytes(
     ord(letter.lower()) if (letter := chr(code)).isalnum() and code < 128 else 32 for code in range(256)
 )
@@ -95,6 +101,17 @@ def is_spaceless(word: str) -> bool:
 def is_letter(word: str) -> bool:
     """Return whether a word of `split` is a single letter of a script without spaces."""
     return is_spaceless(word) and _LETTER.fullmatch(word) is not None
+
+
+def asked_words(words: Sequence[str]) -> list[str]:
+    """Return the words of a question (`split`) that are asked for: not the last letter of a run without spaces, which
+    the word before it has."""
+    before = ["", *words]
+    return [
+        word
+        for last, word in zip(before, words, strict=False)
+        if not (is_letter(word) and is_spaceless(last) and not is_letter(last))
+    ]
 
 
 def is_hiragana(word: str) -> bool:

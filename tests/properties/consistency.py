@@ -10,13 +10,13 @@ import numpy as np
 
 from providers.contract_tests.model import ModelCollection
 from schemas.metadata import without_reserved
+from schemas.words.stems import Stemmer
 from wrapper.catalog.contract import WordRow
 from wrapper.catalog.sortable_values import flatten
 from wrapper.catalog.texts.signatures import COLUMNS, signature
 from wrapper.catalog.words.index import segment_of
 from wrapper.catalog.words.segments import FIELDS, Block, Layout, Segment, decoded, joined, merge
 from wrapper.catalog.words.splitting import word_row
-from wrapper.catalog.words.stems import Stemmer
 
 STEMMER = Stemmer()
 

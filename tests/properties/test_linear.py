@@ -25,9 +25,10 @@ from retrieval.chunking.tokens import TokenCounter
 from retrieval.parsing.markdown_comments import without_comments
 from retrieval.reading.front_matter import without_imports
 from retrieval.reading.markup import markdown_of
+from schemas.words.shadows import identifier_words
 from schemas.words.splitting import split
 from tests.support.regex_steps import Kinds, steps
-from wrapper.catalog.words.splitting import identifier_words, query_terms
+from wrapper.catalog.words.splitting import query_terms
 
 PRODUCT = Path(__file__).resolve().parents[2]
 PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfaces")

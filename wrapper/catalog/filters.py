@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from schemas.bounds import bounded
 from schemas.errors import TooComplexError
 from schemas.records import Collection
 from schemas.where import (
@@ -33,7 +34,7 @@ from schemas.where import (
 )
 from schemas.words.required_parts import required_parts
 from wrapper.catalog.contract import Dialect, Sql, Transaction, balanced
-from wrapper.catalog.sortable_values import ELEMENT_BIT, bounded, encode_element, encode_value
+from wrapper.catalog.sortable_values import ELEMENT_BIT, encode_element, encode_value
 from wrapper.catalog.texts.signatures import can_tell, documents_with
 
 DRIVER_COUNT_BOUND = 2_000

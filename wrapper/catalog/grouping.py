@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from schemas.bounds import bounded
 from schemas.records import Collection, Document, Facet, GatherSpec, Group
 from schemas.storage.joined_text import joined_text
 from schemas.where import EVERYTHING, Where
@@ -19,7 +20,6 @@ from wrapper.catalog.sortable_values import (
     NUMBER,
     STRING,
     as_scalar,
-    bounded,
     decode_value,
 )
 

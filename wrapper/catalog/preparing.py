@@ -13,13 +13,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from schemas.bounds import bounded
 from schemas.records import Collection, DocumentBatch, Metadata
 from schemas.storage.outcomes import WriteOutcome
 from wrapper.catalog.changes.held_matches import PlannedMatches
 from wrapper.catalog.contract import GiveWay, PreparedWords, TextIndex, Transaction, go_on
 from wrapper.catalog.index_state.adoptions import writable
 from wrapper.catalog.rows import dump_extras, dump_json
-from wrapper.catalog.sortable_values import bounded, flatten
+from wrapper.catalog.sortable_values import flatten
 from wrapper.catalog.words.languages import declared_language
 from wrapper.catalog.words.splitting import word_row
 

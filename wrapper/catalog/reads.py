@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.bounds import bounded
 from schemas.records import Collection, Document, OrderBy, Page, Vector
 from schemas.where import EVERYTHING, Where
 from wrapper.catalog.contract import Sql, Transaction
@@ -26,7 +27,7 @@ from wrapper.catalog.rows import (
     to_document_and_vector,
     to_matrix,
 )
-from wrapper.catalog.sortable_values import BOOLEAN, STRING, bounded
+from wrapper.catalog.sortable_values import BOOLEAN, STRING
 from wrapper.distances import vectors_at_once
 
 VECTORS_AT_ONCE = 4_096

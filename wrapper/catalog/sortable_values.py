@@ -8,7 +8,6 @@ that `$contains` and `$eq` never see each other's rows.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import struct
 from typing import Any
@@ -18,7 +17,6 @@ from schemas.where import Scalar
 OBJECT, LIST, NULL = b"\x00", b"\x01", b"\x02"
 BOOLEAN, NUMBER, STRING = b"\x04", b"\x05", b"\x06"
 ELEMENT_BIT = 0x10
-BOUNDED_CHARACTERS = 256
 
 _DOUBLE = struct.Struct(">d")
 _BITS = struct.Struct(">Q")
@@ -77,18 +75,6 @@ def _decode_number(encoded: bytes) -> int | float:
     if len(encoded) > 8:
         return int(number) + int(_RESIDUAL.unpack(encoded[8:])[0])
     return int(number) if number.is_integer() and abs(number) < 2**63 else float(number)
-
-
-def bounded(text: str) -> str:
-    """Shorten a text to what fits into an index, which has no room for long ones.
-
-    A text of at most `BOUNDED_CHARACTERS` is returned as it is, a longer one as its beginning and digest. The result is
-    then longer than any text returned as it is, so the two are never confused.
-    """
-    if len(text) <= BOUNDED_CHARACTERS:
-        return text
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return text[: BOUNDED_CHARACTERS + 1 - len(digest)] + digest
 
 
 def flatten(metadata: dict[str, Any]) -> dict[str, list[bytes]]:

@@ -12,9 +12,9 @@ from interfaces.console.filters import facets_of, narrowed
 from interfaces.console.forms import filter_of, number_of
 from interfaces.console.wire import AnyAnswer, RefusedError, encoded, named
 from interfaces.passages.shortfalls import shortfalls
-from interfaces.passages.words import words_of
 from schemas.errors import NotFoundError
 from schemas.ways import RRF, SCORES, SMOOTHED
+from schemas.words.comparing import AskedWords
 
 blueprint = Blueprint("ask", __name__)
 
@@ -50,7 +50,7 @@ def search() -> str:
     page |= {
         "collections": wire().get("/collections", aside=True, limit=200)["collections"],
         "explains": explains,
-        "words": words_of(question),
+        "words": AskedWords(question),
     }
     if not question:
         return render_template("ask.html", **page)
@@ -108,7 +108,7 @@ def answer() -> AnyAnswer:
         return render_template("answer.html", **page, refusal=error.message), error.status
     page["conversation"] = turn["data"]["conversationId"]
     cited = {each["number"]: each["id"] for each in turn.get("citations", ()) if each["valid"]}
-    return render_template("answer.html", **page, turn=turn, words=words_of(question), cited=cited)
+    return render_template("answer.html", **page, turn=turn, words=AskedWords(question), cited=cited)
 
 
 def _asked() -> Json:

@@ -22,7 +22,9 @@ import numpy as np
 
 from schemas.records import Collection
 from schemas.where import EVERYTHING, Where
+from schemas.words.shadows import shadow_words
 from schemas.words.splitting import normalized, split
+from schemas.words.stems import DEFAULT, Stemmer
 from schemas.words.stop_words import STOP_WORDS
 from wrapper.catalog.contract import GiveWay, PreparedWords, Ranked, Sql, Transaction, WordRow, go_on
 from wrapper.catalog.filters import positions, predicate
@@ -30,10 +32,8 @@ from wrapper.catalog.texts import signatures
 from wrapper.catalog.words.bm25 import Occurrences, Phrases, Scores, occurring, ranked, terms_of
 from wrapper.catalog.words.compounds import COMPOUNDING, parts_of, splits_of
 from wrapper.catalog.words.held import HeldWords, occurrences_of
-from wrapper.catalog.words.languages import DEFAULT
 from wrapper.catalog.words.segments import Mask, Places, Segment, build, encoded
-from wrapper.catalog.words.splitting import identifier_words, query_terms
-from wrapper.catalog.words.stems import Stemmer
+from wrapper.catalog.words.splitting import query_terms
 from wrapper.catalog.words.stored_segments import Layouts, StoredSegment, next_moment, segments, store, visible
 
 FEW_FOUND = 1_000
@@ -182,7 +182,7 @@ def segment_of(rows: Sequence[WordRow], stemmer: Stemmer, give_way: GiveWay = go
     for row in rows:
         give_way()
         heading, text = normalized(row.heading), normalized(row.text)
-        fields = [split(each) for each in (heading, text, row.tags, identifier_words(f"{heading}\n{text}"))]
+        fields = [*map(split, (heading, text, row.tags)), shadow_words(f"{heading}\n{text}")]
         lengths.append([len(field) for field in fields])
         for field in fields:
             words += field

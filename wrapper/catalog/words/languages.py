@@ -12,33 +12,9 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from schemas.records import Metadata
 from schemas.words.splitting import split
+from schemas.words.stems import DEFAULT, LANGUAGES
 from schemas.words.stop_words import STOP_WORDS
 
-DEFAULT = "en"
-LANGUAGES = {
-    "ca": "catalan",
-    "cs": "czech",
-    "da": "danish",
-    "de": "german",
-    "es": "spanish",
-    "et": "estonian",
-    "eu": "basque",
-    "fi": "finnish",
-    "fr": "french",
-    "ga": "irish",
-    "hu": "hungarian",
-    "id": "indonesian",
-    "it": "italian",
-    "lt": "lithuanian",
-    "nl": "dutch",
-    "no": "norwegian",
-    "pl": "polish",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "sv": "swedish",
-    "tr": "turkish",
-}
-"""The languages in Latin letters besides English (ISO 639-1), and Snowball's names of them."""
 ALSO_CALLED = {"nb": "no", "nn": "no"}
 
 READ_CHARACTERS = 500

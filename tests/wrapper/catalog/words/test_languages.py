@@ -2,11 +2,11 @@
 
 import pytest
 
+from schemas.words.stems import DEFAULT, LANGUAGES, Stemmer
 from tests.wrapper.catalog.conftest import SQLITE
 from tests.wrapper.documents import add, create, ids_found, numbered
-from wrapper.catalog.words.languages import DEFAULT, LANGUAGES, language_of
+from wrapper.catalog.words.languages import language_of
 from wrapper.catalog.words.merging import WordMerging
-from wrapper.catalog.words.stems import Stemmer
 
 TEXTS = {
     "en": "The backups of all databases are made every night and kept for thirty days in another building.",

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.words.shadows import identifier_words
+from schemas.words.stems import Stemmer
 from tests.properties.consistency import check_tables
 from tests.wrapper import documents
 from tests.wrapper.catalog.conftest import SQLITE
@@ -20,8 +22,7 @@ from wrapper.catalog.words import merging as merging_module
 from wrapper.catalog.words.index import segment_of
 from wrapper.catalog.words.merging import WordMerging
 from wrapper.catalog.words.segments import FIELDS, Segment, blocks, decoded, joined, merge, occurrences_in
-from wrapper.catalog.words.splitting import HEADING_WEIGHT, TAGS_WEIGHT, identifier_words
-from wrapper.catalog.words.stems import Stemmer
+from wrapper.catalog.words.splitting import HEADING_WEIGHT, TAGS_WEIGHT
 from wrapper.catalog.words.stored_segments import Layouts
 
 WORDS = ["alpha", "beta", "gamma", "running", "runs", "delta7", "getUserName", "over_there", "x"]

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from schemas.words.shadows import identifier_words
 from tests.wrapper.catalog.conftest import SQLITE
 from tests.wrapper.documents import add, create, ids_found
 from wrapper.catalog.words.compounds import LONGEST_WORD, MOST_SPLITS, SHORTEST_PART, parts_of, splits_of
@@ -12,7 +13,6 @@ from wrapper.catalog.words.splitting import (
     MAX_QUERY_TERMS,
     MAX_WORDS_IN_PHRASES,
     heading_of,
-    identifier_words,
     query_terms,
     tags_of,
 )

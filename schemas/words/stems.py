@@ -9,13 +9,40 @@ from __future__ import annotations
 import sqlite3
 import threading
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import Stemmer as snowball
 
+from schemas.bounds import bounded
+from schemas.words.shadows import SIGNED
 from schemas.words.splitting import is_spaceless, without_accents
-from wrapper.catalog.sortable_values import bounded
-from wrapper.catalog.words.languages import DEFAULT, LANGUAGES
+
+DEFAULT = "en"
+LANGUAGES = {
+    "ca": "catalan",
+    "cs": "czech",
+    "da": "danish",
+    "de": "german",
+    "es": "spanish",
+    "et": "estonian",
+    "eu": "basque",
+    "fi": "finnish",
+    "fr": "french",
+    "ga": "irish",
+    "hu": "hungarian",
+    "id": "indonesian",
+    "it": "italian",
+    "lt": "lithuanian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "sv": "swedish",
+    "tr": "turkish",
+}
+"""The languages in Latin letters besides English (ISO 639-1), and Snowball's names of them."""
 
 MAX_KEPT = 200_000
 """The number of words of a language whose terms are remembered: some 30 MB."""
@@ -23,6 +50,9 @@ MAX_KEPT = 200_000
 LAST_LETTERS = frozenset("cdegilmnrstuy")
 """The last letters of the endings that `porter` takes off: any other English word, number or identifier is its own
 stem."""
+
+MOST_COMPARED = 20_000
+"""The number of words whose terms in all languages are remembered: some 20 MB."""
 
 LONGEST = 64
 """The most letters of a word that is stemmed."""
@@ -65,6 +95,12 @@ class Stemmer:
         learnt = self._learn(list({word for word, stem in zip(words, found, strict=True) if stem is None}), language)
         return [stem or learnt[word] for word, stem in zip(words, found, strict=True)]
 
+    def by_rules_of(self, word: str, languages: Iterable[str]) -> list[tuple[str, str]]:
+        """Return the term of a word in each of some languages, and remember none."""
+        plain = _plain(word, "")
+        with self._guard:
+            return [(each, plain or self._stemmed([word], _rules(word, each))[0]) for each in languages]
+
     def _learn(self, words: list[str], language: str) -> dict[str, str]:
         if not words:
             return {}
@@ -105,9 +141,27 @@ class Stemmer:
         return [bounded(term) for term in found]
 
 
+_of_questions = Stemmer()
+"""Stems the words that questions are compared with."""
+
+
+def english_stem(word: str) -> str:
+    """Return the term of a word of an English text."""
+    return _of_questions.stems([word])[0]
+
+
+@lru_cache(MOST_COMPARED)
+def all_stems(word: str) -> Mapping[str, frozenset[str]]:
+    """Return the terms of a word by the rules of each language, each with the languages that have it."""
+    found: dict[str, set[str]] = {english_stem(word): {DEFAULT}}
+    for language, stem in _of_questions.by_rules_of(word, LANGUAGES):
+        found.setdefault(stem, set()).add(language)
+    return {stem: frozenset(languages) for stem, languages in found.items()}
+
+
 def _plain(word: str, language: str) -> str | None:
     """Return the term of a word that has no ending for sure, else None."""
-    if len(word) > LONGEST or is_spaceless(word):
+    if len(word) > LONGEST or word[0] == SIGNED or is_spaceless(word):
         return bounded(without_accents(word))
     if word.isascii() and ((language == DEFAULT and word[-1] not in LAST_LETTERS) or word.isdigit()):
         return word
