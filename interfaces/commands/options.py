@@ -33,6 +33,44 @@ data_dir_option = click.option(
 )
 
 
+class QuestionCommand(click.Command):
+    """A command whose argument, a question, may begin with a dash.
+
+    What looks like an option, but is none and like none, is the question where there is no other.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            place = _place_of(error.option_name, given)
+            if place is None or error.possibilities:
+                raise
+            others = [*given[:place], *given[place + 1 :]]
+            if "--" in others:
+                raise
+            ctx.params.clear()
+            try:
+                return super().parse_args(ctx, [*others, "--", given[place]])
+            except click.UsageError:
+                raise error from None
+        except click.MissingParameter as error:
+            if not given:
+                raise
+            hint = "A question that begins with a dash stands behind --"
+            raise click.MissingParameter(hint, ctx, error.param) from None
+
+
+def _place_of(option: str, args: Sequence[str]) -> int | None:
+    """Return the place of the first argument that was read as this option."""
+    for place, arg in enumerate(args):
+        is_long = arg.startswith("--")
+        if arg.partition("=")[0] == option or (not is_long and arg[:1] == "-" and option[1:] in arg[1:]):
+            return place
+    return None
+
+
 class JsonObject(click.ParamType):
     """A JSON object, read as bodies of requests are; none in it names anything twice."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interfaces.asked_service import service_to_ask
-from interfaces.commands.options import JsonObject, json_option, print_json, url_option
+from interfaces.commands.options import JsonObject, QuestionCommand, json_option, print_json, url_option
 from schemas.ways import FUSIONS
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ per_document_option = click.option(
 )
 
 
-@click.command()
+@click.command(cls=QuestionCommand)
 @click.argument("question")
 @collections_option
 @click.option(
@@ -119,7 +119,7 @@ def search(
     ctx.exit(0 if results else NOTHING)
 
 
-@click.command()
+@click.command(cls=QuestionCommand)
 @click.argument("question")
 @collections_option
 @click.option(

@@ -10,7 +10,7 @@ from interfaces.passages.shortfalls import shortfalls
 from interfaces.web.current_request import layers
 from schemas.access.callers import current
 from schemas.contracts.dify import Retrieval
-from schemas.contracts.search import MAX_QUERY_CHARACTERS, SearchAnswer, SearchRequest
+from schemas.contracts.search import SearchAnswer, SearchRequest
 from schemas.errors import CollectionNotFoundError, RagError
 from schemas.where import EVERYTHING, Scalar, Where, all_of
 from schemas.wire.dify import RETRIEVAL, error_body, records
@@ -44,11 +44,9 @@ def retrieve() -> Response:
 
 
 def _found(asked: Retrieval) -> SearchAnswer:
-    if len(asked.query) > MAX_QUERY_CHARACTERS:  # refused, it would leave a chat about a long text without knowledge
-        unknown().say(f"Only the first {MAX_QUERY_CHARACTERS:,} characters of the query were asked")
     answer = layers().search.search(
         SearchRequest(
-            asked.query[:MAX_QUERY_CHARACTERS],
+            asked.query,
             limit=asked.top_k,
             collections=asked.knowledge,
             where=all_of(asked.where, _conditions(asked)),

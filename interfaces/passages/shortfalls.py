@@ -12,16 +12,17 @@ if TYPE_CHECKING:
 Json = Mapping[str, Any]
 
 MOST_NAMED = 5
+SHORTENED = "The question is long: its first and last sentences were asked"
 UNJUDGED = "No relevance could be told: scores are those of the ranking, and the threshold left nothing out"
 
 
 def shortfalls(receipt: Json, *, least: float | None = None) -> list[str]:
-    """Return a sentence for each oracle that failed, for collections that an oracle or nobody could ask, and for a
-    threshold of relevance, `least`, by which nothing could be judged. `receipt` is that of the answer of
-    `/api/search`, or one that tells of collections alone."""
+    """Return a sentence for a question that was not asked whole, for each oracle that failed, for collections that an
+    oracle or nobody could ask, and for a threshold of relevance, `least`, by which nothing could be judged. `receipt`
+    is that of the answer of `/api/search`, or one that tells of collections alone."""
     from schemas.contracts.search import ASKED, CollectionsReceipt  # which imports numpy
 
-    said: list[str] = []
+    said: list[str] = [SHORTENED] if "asked_text" in receipt else []
     told: set[str] = set()
     for oracle, each in receipt.get("oracles", {}).items():
         if each["status"] == "failed":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from interfaces.passages.shortfalls import unasked
+from interfaces.passages.shortfalls import SHORTENED, unasked
 from interfaces.web.current_request import layers
+from schemas.contracts.search import MAX_QUERY_CHARACTERS
 from schemas.contracts.text_documents import Upserted
 from schemas.wire.error_bodies import error_body_with_short_word
 from schemas.wire.text_documents import (
@@ -52,6 +53,8 @@ def ingest() -> Response:
 def search() -> Response:
     asked = body()
     found = layers().rag_store.search_similar_chunks(**asked)
+    if len(asked["query"]) > MAX_QUERY_CHARACTERS:
+        unknown().say(SHORTENED)
     unknown().say(*unasked(found.receipt))
     return json_response(similar_chunks(asked["query"], found))
 

@@ -37,7 +37,7 @@ from schemas.contracts.chat import (
     Message,
     Thought,
 )
-from schemas.contracts.search import SearchRequest, searchable
+from schemas.contracts.search import SearchRequest
 from schemas.contracts.text_documents import SimilarChunk
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.settings import RetrievalSettings
@@ -376,7 +376,7 @@ class ChatPassages:
         """Return the passages for the last of the messages. Raises what `SearchEngine.search` raises."""
         strategy, text = searched_text([each.content for each in messages if each.role == "user"])
         wanted = SearchRequest(
-            searchable(text),
+            text,
             limit=request.rag_top_k,
             collections=request.collections,
             where=all_of(to_where(request.rag_filters), request.where),
@@ -388,4 +388,8 @@ class ChatPassages:
         answer = search_by_meaning(self._engine, wanted) if self._by_meaning else self._engine.search(wanted)
         chunks = [similar_chunk(each) for each in answer.results]
         known = [each.relevance for each in chunks if each.relevance is not None]
-        return Passages(chunks, max(known, default=None), ChatSearch(strategy.value, wanted.query, answer.receipt))
+        return Passages(
+            chunks,
+            max(known, default=None),
+            ChatSearch(strategy.value, answer.receipt.asked_text or text, answer.receipt),
+        )

@@ -23,7 +23,7 @@ from retrieval.reading.front_matter import split_front_matter
 from retrieval.search.engine import SearchEngine, cosine_of, search_by_meaning
 from retrieval.text_collections import TextCollections
 from schemas.contracts.chat import PLACES
-from schemas.contracts.search import FusedResult, SearchRequest, searchable
+from schemas.contracts.search import FusedResult, SearchRequest
 from schemas.contracts.text_documents import (
     DEFAULT_TOP_K,
     CollectionCounts,
@@ -89,7 +89,7 @@ class RagStore:
         EmbeddingFailureError and VectorDBUnavailableError.
         """
         request = SearchRequest(
-            searchable(query),
+            query,
             limit=top_k,
             collections=None if collections is None else tuple(collections),
             where=all_of(to_where(filters), where),

@@ -33,7 +33,7 @@ from schemas.contracts.rule_documents import (
     RetrieveRequest,
     RuleDocument,
 )
-from schemas.contracts.search import FusedResult, SearchRequest
+from schemas.contracts.search import FusedResult, SearchRequest, check_query
 from schemas.errors import AccessError, ConflictError, InvalidInputError, RagError
 from schemas.metadata import check_metadata, set_apart
 from schemas.settings import RetrievalSettings
@@ -64,6 +64,7 @@ class RAGPipeline:
         InvalidInputErrors, CollectionNotFoundError for a collection that the request names in full,
         EmbeddingFailureError (also after `retrieve_seconds`), and VectorDBUnavailableError.
         """
+        check_query(request.query)
         asked = self._wanted(request)
         answer = search_by_meaning(self._search, asked)
         chunks = sorted(

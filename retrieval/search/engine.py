@@ -36,7 +36,7 @@ from retrieval.search.ranking import Ranker
 from retrieval.search.reranking import Reranking
 from schemas.access.turns import waiting_for
 from schemas.bounds import MAX_RESULTS
-from schemas.contracts.search import FusedResult, SearchAnswer, SearchReceipt, SearchRequest, check_query
+from schemas.contracts.search import FusedResult, SearchAnswer, SearchReceipt, SearchRequest, check_text, searchable
 from schemas.errors import CollectionNotFoundError, InvalidInputError
 from schemas.giving_way import QUESTIONS
 from schemas.settings import RetrievalSettings
@@ -119,7 +119,8 @@ class SearchEngine:
                 return self._answer(plan, found, began_at)
 
     def _plan(self, request: SearchRequest) -> Plan:
-        check_query(request.query)
+        check_text(request.query)
+        text = searchable(request.query)
         for name, value in (("limit", request.limit), ("max_per_document", request.max_per_document)):
             if value is not None and not 1 <= value <= MAX_RESULTS:
                 raise InvalidInputError(f"{name} must be between 1 and {MAX_RESULTS}", field=name, code="invalid_field")
@@ -128,12 +129,12 @@ class SearchEngine:
         chosen = self._collections_of(request)
         limit_seconds = self._settings.retrieve_seconds if request.limit_seconds is None else request.limit_seconds
         question = Question(
-            request.query,
+            text,
             chosen.corpus,
             chosen.asked,
             request.where,
             asker=request.asker,
-            embeddings=self._embed(request.query),
+            embeddings=self._embed(text),
         )
         fetched = min(MAX_FETCHED, max(self._settings.fetch_min, request.limit * self._settings.fetch_multiplier))
         return Plan(request, question, chosen, weights, reranker, fetched, limit_seconds)
@@ -205,6 +206,7 @@ class SearchEngine:
             max_per_document=found.max_per_document,
             held_back=held_back,
             rerank=found.reranked,
+            asked_text=None if plan.question.text == plan.request.query else plan.question.text,
             indexed=sum(each.count or 0 for each in plan.chosen.asked),
             embedding_latency_ms=None if plan.question.embeddings is None else plan.question.embeddings.latency_ms,
         )

@@ -62,7 +62,7 @@ class Ranker:
         found.max_per_document = self._most_of_document(plan.request, found)
         if plan.reranker is not None:
             best, found.reranked = self._reranking.reordered(
-                plan.reranker, plan.request.query, found.passing, plan.until - time.monotonic()
+                plan.reranker, plan.question.text, found.passing, plan.until - time.monotonic()
             )
             found.reorder(best)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ HOLDS_NOTES = "it holds notes of sessions, which the oracle persona asks"
 NO_TEXTS = "it does not say which model made its embeddings (embedding_model of its metadata)"
 OK, FAILED, UNAVAILABLE = "ok", "failed", "unavailable"
 MAX_QUERY_CHARACTERS = 2_000
+_SENTENCE_END = re.compile(r"[.!?…]\s|[。！？\n]")
 MAX_WEIGHT = 1_000_000.0
 MAX_PER_DOCUMENT = 3
 """The most hits of one document, where a request says nothing else."""
@@ -30,31 +32,44 @@ class InvalidQueryError(InvalidInputError):
 
 def check_query(query: str) -> str:
     """Return the query itself. Raises InvalidQueryError when it is not valid."""
+    check_text(query)
+    if len(query) > MAX_QUERY_CHARACTERS:
+        sentence = f"query has {len(query)} characters, at most {MAX_QUERY_CHARACTERS} are allowed"
+        raise InvalidQueryError(sentence, field="query", limit=MAX_QUERY_CHARACTERS)
+    return query
+
+
+def check_text(query: str) -> None:
+    """Check a query of any length. Raises InvalidQueryError when it is not valid."""
     if not isinstance(query, str):
         raise InvalidQueryError("query must be a string", field="query")
     if not query.strip():
         raise InvalidQueryError("query is empty: there is nothing to search with", field="query")
-    if len(query) > MAX_QUERY_CHARACTERS:
-        sentence = f"query has {len(query)} characters, at most {MAX_QUERY_CHARACTERS} are allowed"
-        raise InvalidQueryError(sentence, field="query", limit=MAX_QUERY_CHARACTERS)
     try:
         query.encode()
     except UnicodeEncodeError:
         raise InvalidQueryError("query is not valid Unicode", field="query") from None
-    return query
 
 
 def searchable(text: str) -> str:
-    """Return a text of any length as a query: of a longer one its beginning and its end, where questions are."""
+    """Return what is asked of a text of any length: of a longer one its first and last sentences, where questions
+    are."""
     if len(text) <= MAX_QUERY_CHARACTERS:
         return text
     half = MAX_QUERY_CHARACTERS // 2
-    return f"{text[: half - 1]} {text[-half:]}"
+    first, last = text[: half - 1], text[-half:]
+    ends = [each.end() for each in _SENTENCE_END.finditer(first)] or [first.rfind(" ")]
+    begins = [each.end() for each in _SENTENCE_END.finditer(last)] or [last.find(" ") + 1]
+    if ends[-1] > half // 2:
+        first = first[: ends[-1]]
+    if begins[0] < half // 2:
+        last = last[begins[0] :]
+    return f"{first.strip()}\n{last.strip()}"
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """One search.
+    """One search. Of a long `query` what is `searchable` is asked.
 
     By default `oracles` are the service's own, `collections` (names and `prefix*`) are all text collections, and an
     oracle missing in `weights` weighs 1. `explain` asks why documents are not among the results: True for all that were
@@ -229,6 +244,7 @@ class SearchReceipt:
     it. `max_per_document` is None where hits of one document were not counted, and `held_back` counts the passages that
     it kept from being hits. `rerank` is None unless a connection was asked for another order. `indexed` counts the
     passages of all collections that were asked, and `embedding_latency_ms` is None when the question was not embedded.
+    `asked_text` is None where the whole question was asked, and else what of it was (`searchable`).
     """
 
     oracles: Mapping[str, OracleReceipt]
@@ -246,6 +262,7 @@ class SearchReceipt:
     held_back: int = 0
     indexed: int = 0
     embedding_latency_ms: float | None = None
+    asked_text: str | None = None
 
     @property
     def is_short(self) -> bool:

@@ -135,6 +135,8 @@ def _provenance(place: Provenance) -> Json:
 
 def search_receipt(receipt: SearchReceipt, *, with_plans: bool = False) -> Json:
     told: Json = {"fusion": receipt.fusion}
+    if receipt.asked_text is not None:
+        told["asked_text"] = receipt.asked_text
     if receipt.compared_by is not None:
         told["compared_by"] = receipt.compared_by
     if receipt.min_relevance is not None:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from marshmallow import ValidationError, fields, post_load, validate
+from marshmallow import ValidationError, fields, post_load
 
 from schemas.bounds import DEFAULT_PAGE, MAX_PAGE
-from schemas.contracts.search import MAX_QUERY_CHARACTERS
 from schemas.contracts.text_documents import (
     DEFAULT_TOP_K,
     MAX_TOP_K,
@@ -89,7 +88,7 @@ class FiltersObject(ExactBody):
 
 
 class RagSearch(AskingCollections, Filtered):
-    query = Words(required=True, validate=validate.Length(max=MAX_QUERY_CHARACTERS))
+    query = Words(required=True)
     top_k = Count(data_key="topK", least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
     min_score = Share(data_key="minScore", load_default=0.0)
     min_relevance = Share(load_default=0.0)

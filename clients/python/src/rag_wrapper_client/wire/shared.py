@@ -54,6 +54,7 @@ class Rebuild(TypedDict):
 class SearchReceipt(TypedDict):
     strategy: NotRequired[str]
     query_text: NotRequired[str]
+    asked_text: NotRequired[str]
     fusion: Literal["smoothed", "scores", "rrf"]
     compared_by: NotRequired[Literal["vectors and words", "words"]]
     min_relevance: NotRequired[float]
