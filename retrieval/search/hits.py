@@ -24,13 +24,9 @@ IN_ORDER = (OrderBy("chunk_index"),)
 
 @dataclass(slots=True, eq=False)
 class _Hit:
-    """Passages of one section of a document, the best one first."""
+    """Passages of one document, the best one first."""
 
     passages: list[FusedResult]
-
-    @property
-    def section(self) -> object:
-        return self.passages[0].metadata.get("section_id")
 
 
 def hits_of(
@@ -39,25 +35,24 @@ def hits_of(
     """Return (the first `limit` hits of ranked passages, at most `most` of a document; how many passages that kept from
     being hits).
 
-    If it `joins`, a passage that touches those of a hit in its section joins it, up to `MAX_JOINED` of them.
-    What stands under another heading is about something else, and a hit of its own.
+    If it `joins`, a passage that touches the passages of a hit becomes a part of it, up to `MAX_JOINED` of them. Where
+    `most` is None, only one document was found, and its sections are hits of their own.
     """
     hits: list[_Hit] = []
-    at: dict[tuple[DocumentKey, int], _Hit] = {}
-    """The hit that has the passage of a document at a place."""
+    at: dict[tuple[DocumentKey, str, int], _Hit] = {}
+    """The hit that has the passage of a document, and of its section where these count, at a place."""
     of_document: Counter[DocumentKey] = Counter()
     held_back = 0
     for passage in ranked:
         document, place = key_of(passage), _place(passage)
-        beside = [] if place is None or not joins else [(document, place - 1), (document, place + 1)]
-        section = passage.metadata.get("section_id")
-        touching = {at[each] for each in beside if each in at and at[each].section == section}
-        touched = sorted(touching, key=hits.index)
+        section = str(passage.metadata.get("section")) if most is None else ""
+        beside = [] if place is None or not joins else [(document, section, place - 1), (document, section, place + 1)]
+        touched = sorted({at[each] for each in beside if each in at}, key=hits.index)
         hit = next((each for each in touched if len(each.passages) < MAX_JOINED), None)
         if sum(len(each.passages) for each in touched) < MAX_JOINED:
             for other in touched[1:]:
                 touched[0].passages += other.passages
-                at |= {(document, _place(each) or 0): touched[0] for each in other.passages}
+                at |= {(document, section, _place(each) or 0): touched[0] for each in other.passages}
                 hits.remove(other)
                 of_document[document] -= 1
         if hit is not None:
@@ -71,7 +66,7 @@ def hits_of(
         else:
             held_back += 1
         if hit is not None and place is not None:
-            at[document, place] = hit
+            at[document, section, place] = hit
     return [_joined(hit.passages) for hit in hits], held_back
 
 

@@ -33,13 +33,6 @@ def test_neighbours_are_one_hit_in_the_order_of_the_document_up_to_a_length():
     assert hits(passage("a", None), passage("a", None)) == [("aNone",), ("aNone",)]
 
 
-def test_what_stands_under_different_headings_is_not_one_hit():
-    rent, due, deposit = (
-        passage("a", at, section_id=name) for at, name in enumerate(("a#rent", "a#rent", "a#deposit"))
-    )
-    assert hits(deposit, rent, due) == [("a2",), ("a0", "a1")]
-
-
 def test_a_joined_hit_shows_all_of_its_text_and_its_pages_and_stands_where_the_best_of_it_does():
     best = passage("a", 5, 0.9, page=3, section="Five")
     [hit] = hits_of(
