@@ -28,11 +28,10 @@ _NAME = rf"{RUN}(?:[_-]+{RUN})*+"
 # What a name may stand behind, which is the beginning of a text, too.
 _BEFORE = " \t\n\"'`([{,|/>"
 _LEADING = re.compile(rf"[#.$@\\-](?<![^{re.escape(_BEFORE)}].)[{{-]?+(?=[^\W\d]){_NAME}")
-_TAG = re.compile(rf"</?+{_NAME}>")
+_TAG = re.compile(rf"<(?<![^\W_].)/?+{_NAME}>")
 _TRAILING = re.compile(r"(?:\+\+|[#+*])(?<=[^\W_].)(?<!\+\+)(?![\w#+*=>-])|\+\+(?<=[^\W_]..)(?![\w#+*=-])")
 _EMPHASIS = re.compile(r"\*(?<![\w*\\].)\*{0,2}+(?=[^\s*])([^*\n]++)(?<=\S)\*{1,3}+(?!\*)")
-_OPERATORS = ("&&", "||", "==", "!=", "<=", ">=", "=>", "->", "<-", ":=", "<<", ">>", "??", "|>", "::", "++")
-_OPERATOR = re.compile(rf"(?:===|!==|<=>|{'|'.join(map(re.escape, _OPERATORS))})(?![^\s\"'`),.;?])")
+_OPERATOR = re.compile(r"(?:&&|\|\||\?\?|:=|===|!==|=>|->|<=>|\|>|::)(?![^\s\"'`),.;?])")
 _BEFORE_OPERATOR = frozenset(" \t\n\"'`(")
 # Most texts have none of these, and are read faster without.
 _MAY_LEAD = (*"#$@\\", *(before + sign for before in _BEFORE for sign in ".-"))
@@ -100,10 +99,7 @@ def signed_names(text: str) -> list[str]:
         text = _EMPHASIS.sub(r" \1 ", text)
     found = []
     if text.startswith((".", "-")) or _has_any(text, _MAY_LEAD):
-        for each in _LEADING.finditer(text):
-            is_of_link = each[0][0] == "#" and text[max(0, each.start() - 1) : each.start()] in ("(", "/")
-            if not is_of_link:
-                found.append(each[0].replace("{", ""))
+        found += [each[0].replace("{", "") for each in _LEADING.finditer(text) if _is_name(each)]
     if "<" in text:
         found += [each[0].replace("/", "") for each in _TAG.finditer(text)]
     if _has_any(text, _MAY_TRAIL):
@@ -111,10 +107,22 @@ def signed_names(text: str) -> list[str]:
         found += [word + sign for word, sign in words if any(map(str.isalpha, word))]
     if "-" in text:
         found += [text[each.start() - 1 : each.end()] for each in _TRAILING_DASH.finditer(text)]
-    if _has_any(text, _OPERATORS):
-        operators = _OPERATOR.finditer(text)
-        found += [each[0] for each in operators if not each.start() or text[each.start() - 1] in _BEFORE_OPERATOR]
+    operators = _OPERATOR.finditer(text)
+    found += [each[0] for each in operators if not each.start() or text[each.start() - 1] in _BEFORE_OPERATOR]
     return [SIGNED + without_accents(name.casefold()) for name in found]
+
+
+def _is_name(found: re.Match[str]) -> bool:
+    """Return whether it is not the place in a page of a link, a method that is called, or an escaped letter."""
+    sign, before, after = found[0][0], _beside(found, -1), _beside(found, 1)
+    if sign == "#":
+        return before not in ("(", "/")
+    return not (sign == "." and after == "(") and not (sign == "\\" and len(found[0]) == 2)
+
+
+def _beside(found: re.Match[str], step: int) -> str:
+    place = found.start() - 1 if step < 0 else found.end()
+    return found.string[place] if 0 <= place < len(found.string) else ""
 
 
 def _has_any(text: str, parts: Iterable[str]) -> bool:

@@ -281,4 +281,4 @@ def test_names_of_later_releases_are_reported_and_a_question_that_is_too_long_is
     assert answer["records"]
     ignored = [f"Unknown field '{each}' is ignored" for each in ("shards", "retrieval_setting.reranking")]
     assert answer["warnings"] == ignored
-    assert "2,000 characters" in str(retrieved(query=QUESTION + " really" * 1_000)["warnings"])
+    assert "first and last sentences" in str(retrieved(query=QUESTION + " really" * 1_000)["warnings"])

@@ -328,6 +328,13 @@ def test_forms_of_a_word_are_one_word_and_a_part_of_one_is_none_but_for_scripts_
     assert share_of_words("本", texts) > 0.0
 
 
+def test_a_text_has_all_words_in_the_forms_of_the_word_index():
+    texts = ["Eine Maus wird gefangen.", "型番ＡＢＣ１２３", "Knead the dough.", "A search by A*", "A good mark is A-."]
+    for question, place in (("Mäuse fangen", 0), ("ABC123", 1), ("A*", 3)):
+        found = WordsFound(question, texts)
+        assert [found.found_in(text)[1] for text in texts] == [each == place for each in range(len(texts))]
+
+
 def test_the_rarer_a_word_the_more_it_counts_and_words_of_one_text_more_than_words_of_several():
     rare, frequent = share_of_words("rare zebra", ["rare", "x", "x"]), share_of_words("x zebra", ["rare", "x", "x"])
     assert 0.0 < frequent < rare < 0.5, "a word that no text has is the rarest"

@@ -33,6 +33,12 @@ def test_neighbours_are_one_hit_in_the_order_of_the_document_up_to_a_length():
     assert hits(passage("a", None), passage("a", None)) == [("aNone",), ("aNone",)]
 
 
+def test_sections_of_the_only_document_are_hits_of_their_own():
+    sections = [passage("a", place, section=f"s{place // 2}") for place in range(4)]
+    assert hits(*sections, most=None) == [("a0", "a1"), ("a2", "a3")]
+    assert hits(*sections) == [("a0", "a1", "a2"), ("a3",)]
+
+
 def test_a_joined_hit_shows_all_of_its_text_and_its_pages_and_stands_where_the_best_of_it_does():
     best = passage("a", 5, 0.9, page=3, section="Five")
     [hit] = hits_of(

