@@ -12,7 +12,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from schemas.words.shadows import SIGNED, shadow_words, signed_names, with_joined_numbers
+from schemas.words.shadows import SIGNED, identifier_words, joined_and_signed, signed_names, with_joined_numbers
 from schemas.words.splitting import LETTER, TOKEN, asked_words, is_spaceless, normalized, split, without_accents
 from schemas.words.stems import DEFAULT, all_stems, english_stem
 from schemas.words.stop_words import STOP_WORDS, stop_words_of
@@ -37,7 +37,7 @@ class TextWords:
         text = normalized(text)
         words = split(text)
         self.is_english = sum(map(STOP_WORDS[DEFAULT].__contains__, words)) >= ENGLISH_SHARE * len(words)
-        every = {*words, *shadow_words(text)}
+        every = {*words, *split(identifier_words(text)), *joined_and_signed(text)}
         spelt = {} if text.isascii() else {without_accents(word): word for word in every}
         self._plain = sorted(map(sys.intern, spelt or every))
         self._spelt = {plain: word for plain, word in spelt.items() if plain != word}

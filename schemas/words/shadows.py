@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from schemas.words.splitting import RUN, split, without_accents
+from schemas.words.splitting import RUN, without_accents
 
 SIGNED = "="
 """What a name with its signs begins with among the words of an index, which no plain word has."""
@@ -41,9 +41,10 @@ _LONGEST = 64
 """The most letters of a word whose sign stands behind it."""
 
 
-def shadow_words(text: str) -> list[str]:
-    """Return what is found of a text in the form NFKC besides its plain words, folded as these are by `split`."""
-    return [*split(identifier_words(text)), *(joined for _, joined in grouped_numbers(text)), *signed_names(text)]
+def joined_and_signed(text: str) -> set[str]:
+    """Return the numbers of a text in the form NFKC that are written in groups of digits, joined, and its names with
+    signs, folded as words are by `split`."""
+    return {*(joined for _, joined in grouped_numbers(text)), *signed_names(text)}
 
 
 def identifier_words(text: str) -> str:

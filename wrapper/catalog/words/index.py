@@ -22,7 +22,7 @@ import numpy as np
 
 from schemas.records import Collection
 from schemas.where import EVERYTHING, Where
-from schemas.words.shadows import shadow_words
+from schemas.words.shadows import identifier_words, joined_and_signed
 from schemas.words.splitting import normalized, split
 from schemas.words.stems import DEFAULT, Stemmer
 from schemas.words.stop_words import STOP_WORDS
@@ -179,15 +179,18 @@ def segment_of(rows: Sequence[WordRow], stemmer: Stemmer, give_way: GiveWay = go
     """Build the segment that holds the words of documents of one language."""
     words: list[str] = []
     lengths = []
-    for row in rows:
+    beside: list[tuple[int, str]] = []
+    for number, row in enumerate(rows):
         give_way()
         heading, text = normalized(row.heading), normalized(row.text)
-        fields = [*map(split, (heading, text, row.tags)), shadow_words(f"{heading}\n{text}")]
+        whole = f"{heading}\n{text}"
+        fields = [split(each) for each in (heading, text, row.tags, identifier_words(whole))]
+        beside += [(number, term) for term in joined_and_signed(whole)]
         lengths.append([len(field) for field in fields])
         for field in fields:
             words += field
     language = rows[0].language if rows else DEFAULT
-    return build([row.position for row in rows], lengths, words, lambda some: stemmer.stems(some, language))
+    return build([row.position for row in rows], lengths, words, lambda some: stemmer.stems(some, language), beside)
 
 
 def _matching(transaction: Transaction, collection: Collection, where: Where, found: Places) -> Mask:

@@ -82,14 +82,18 @@ def build(
     lengths: Sequence[Sequence[int]],
     words: Sequence[str],
     stems: Callable[[Sequence[str]], list[str]],
+    beside: Sequence[tuple[int, str]] = (),
 ) -> Segment:
     """Build the segment of some documents; each word is indexed by its stem.
 
     The documents are given by their positions, the lengths of their fields, and all their words one after the other.
+    Terms that are found besides these (`beside`, each with the number of its document) stand once in each document, on
+    the number that is left out behind its last field. So they make it no longer, and are neighbours of no word.
     """
     layout = Layout(np.array(positions, dtype=np.int64), np.array(lengths, dtype=np.uint32).reshape(-1, FIELDS))
     number_of: defaultdict[str, int] = defaultdict(count().__next__)
-    in_order_met = np.fromiter(map(number_of.__getitem__, words), dtype=np.int32, count=len(words))
+    every = [*words, *(term for _, term in beside)] if beside else words
+    in_order_met = np.fromiter(map(number_of.__getitem__, every), dtype=np.int32, count=len(every))
     stem_of = stems(list(number_of))
     terms = sorted(set(stem_of))
     rank = {term: number for number, term in enumerate(terms)}
@@ -97,6 +101,11 @@ def build(
     flat = layout.lengths.reshape(-1)
     # The n-th word stands n places from the beginning, and one further for each field before its own.
     occurrences = np.arange(len(words), dtype=np.int64) + np.repeat(np.arange(len(flat)), flat)
+    if beside:
+        behind = np.cumsum(layout.lengths.sum(axis=1, dtype=np.int64) + FIELDS) - 1
+        occurrences = np.concatenate([occurrences, behind[[number for number, _ in beside]]])
+        in_order = np.argsort(occurrences, kind="stable")
+        numbers, occurrences = numbers[in_order], occurrences[in_order]
     return _grouped(layout, terms, numbers, occurrences)
 
 

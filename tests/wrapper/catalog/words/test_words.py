@@ -135,7 +135,7 @@ def test_signs_and_separators_tell_names_and_numbers_and_older_segments_are_foun
     assert ids_found(catalog, "new", "C#") == ids_found(catalog, "new", "#define") == ["sharp", "plain"]
     assert ids_found(catalog, "new", "1250000") == ids_found(catalog, "new", "1.250.000") == ["sum"]
     assert ids_found(catalog, "new", "1250") == ids_found(catalog, "new", "1250001") == []
-    monkeypatch.setattr("wrapper.catalog.words.index.shadow_words", lambda text: [])
+    monkeypatch.setattr("wrapper.catalog.words.index.joined_and_signed", lambda text: set())
     create(catalog, "old")
     add(catalog, "old", texts, texts.values())
     assert set(ids_found(catalog, "old", "C#")) == {"sharp", "plain"}
