@@ -19,6 +19,7 @@ from retrieval.context.items import SESSION_ID
 from retrieval.validation.gates import Gate
 from schemas.errors import RagError
 from schemas.plurals import counted
+from schemas.words.splitting import normalized
 
 INFRASTRUCTURE, EMBEDDINGS, INDEXING = "infrastructure", "embeddings", "indexing"
 ACCURACY, CLEAN_UP = "accuracy", "clean-up"
@@ -182,7 +183,7 @@ class Validation:
             return False, f"answered at level {answer['fallbackLevel']}"
         expected = query["expected"]
         for rank, result in enumerate(answer["results"], start=1):
-            if expected.casefold() in result["content"].casefold():
+            if normalized(expected).casefold() in normalized(result["content"]).casefold():
                 return True, f"'{expected}' is in result {rank}"
         return False, f"'{expected}' is in none of {len(answer['results'])} results"
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from providers.base import SupportsTextSearch
 from retrieval.ingest.drafts import text_with_heading
 from retrieval.search.corpus import OpenCorpus
 from retrieval.search.oracles.base import Oracle, Question, ask_each, to_result
+from retrieval.search.relevance import ComparedTexts
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import OracleAnswer, OracleResult
 from schemas.records import TextMatch
-from schemas.words.splitting import is_spaceless, split, without_accents
-from schemas.words.stop_words import stop_words_of
+from schemas.words.comparing import AskedWords
 
 COMPARED = 5
 """The number of a collection's first results by which its scores are scaled."""
-STEM_LETTERS = 5
 
 
 class LexicalOracle(Oracle):
@@ -30,18 +29,19 @@ class LexicalOracle(Oracle):
     name = "lexical"
     measure = "words"
 
+    def __init__(self) -> None:
+        self._compared = ComparedTexts()
+
     def is_available(self, corpus: OpenCorpus) -> bool:
         return corpus.can(SupportsTextSearch)
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
         search = question.corpus.able(SupportsTextSearch)
-        words = split(question.text)
-        is_stop_word = stop_words_of(words)
-        asked = _stems(word for word in words if not is_stop_word(word))
+        asked = AskedWords(question.text)
 
         def with_its_words(collection: CollectionInfo) -> list[OracleResult]:
             found = search.text_search(collection.name, question.text, top_k=limit, where=question.where)
-            scale = _scale(asked, found[:COMPARED])
+            scale = _scale(asked, found[:COMPARED], self._compared)
             scores = [scale * match.score for match in found]
             return [
                 to_result(match.document, collection, bounded(score), measured=score)
@@ -57,19 +57,10 @@ def bounded(score: float) -> float:
     return positive / (1.0 + positive)
 
 
-def _scale(asked: set[str], best: Sequence[TextMatch]) -> float:
+def _scale(asked: AskedWords, best: Sequence[TextMatch], compared: ComparedTexts) -> float:
     scores = sum(match.score for match in best)
+    texts = [compared.words_of(text_with_heading(each.document.text, each.document.metadata)) for each in best]
+    words = asked.known_in(texts)
     # Each result has one of the words at least, if only in a form that is not recognised here.
-    shared = sum(
-        max(1, len(asked.intersection(_stems(split(text_with_heading(each.document.text, each.document.metadata))))))
-        for each in best
-    )
-    return shared / max(1, len(asked)) / scores if scores > 0 else 0.0
-
-
-def _stems(words: Iterable[str]) -> set[str]:
-    """Return rough stems of words. They are exact enough to count by."""
-    return {
-        word if not word.isascii() and is_spaceless(word) else without_accents(word)[:STEM_LETTERS]
-        for word in set(words)
-    }
+    shared = sum(max(1, sum(word.is_in(text) for word in words)) for text in texts)
+    return shared / max(1, len(words)) / scores if scores > 0 else 0.0
