@@ -50,11 +50,14 @@ class QuestionCommand(click.Command):
             others = [*given[:place], *given[place + 1 :]]
             if "--" in others:
                 raise
-            ctx.params.clear()
+            again = [*others, "--", given[place]]
             try:
-                return super().parse_args(ctx, [*others, "--", given[place]])
+                _, too_many, _ = self.make_parser(ctx).parse_args(list(again))
             except click.UsageError:
                 raise error from None
+            if too_many:
+                raise
+            return super().parse_args(ctx, again)
         except click.MissingParameter as error:
             if not given:
                 raise

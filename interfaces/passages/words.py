@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import islice
 
 from schemas.words.comparing import AskedWords
 from schemas.words.splitting import normalized
 
 EXCERPT_CHARACTERS = 600
 """The most characters of a passage that are shown, unless all are wanted."""
-MOST_WORDS = 10_000
-"""The words of a text that are looked at, at most."""
+MOST_CHARACTERS = 100_000
+"""The most characters of a text in which the words of a question are looked for."""
 BEGINNING = 5
 """The letters by which words of a text are the same one."""
 
@@ -21,7 +20,7 @@ def excerpt_around(text: str, words: AskedWords, characters: int = EXCERPT_CHARA
     """Return the part of a text that has the most different words, cut between words; an ellipsis says where."""
     if len(text) <= characters:
         return text
-    places = islice(words.places_in(text), MOST_WORDS)
+    places = words.places_in(text[:MOST_CHARACTERS])
     found = [(start, normalized(text[start:end]).casefold()[:BEGINNING]) for start, end in places]
     best = _where_most_differ(found, characters * 3 // 4)
     start = max(min(best - characters // 8, len(text) - characters), 0)

@@ -10,7 +10,7 @@ from rich.style import Style
 from rich.text import Text
 
 from interfaces.passages.places import heading_of, percentage, place_of, source_of
-from interfaces.passages.words import excerpt_around
+from interfaces.passages.words import MOST_CHARACTERS, excerpt_around
 from interfaces.terminal.screen import FAINT, Screen, harmless, in_one_line, linked
 from schemas.contracts.chat import PLACES, STOP
 from schemas.words.comparing import AskedWords
@@ -50,7 +50,7 @@ def show_hit(
     _show_neighbours(screen, hit, before)
     content = harmless(hit["content"]).strip()
     shown = Text(content if full else excerpt_around(content, words))
-    for start, end in words.places_in(shown.plain):
+    for start, end in words.places_in(shown.plain[:MOST_CHARACTERS]):
         shown.stylize(MARK, start, end)
     screen.show(shown, indent="    ")
     _show_neighbours(screen, hit, after)

@@ -13,7 +13,16 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from schemas.words.shadows import SIGNED, identifier_words, joined_and_signed, signed_names, with_joined_numbers
-from schemas.words.splitting import LETTER, TOKEN, asked_words, is_spaceless, normalized, split, without_accents
+from schemas.words.splitting import (
+    LETTER,
+    TOKEN,
+    asked_words,
+    is_spaceless,
+    normalized,
+    only_spaceless,
+    split,
+    without_accents,
+)
 from schemas.words.stems import DEFAULT, all_stems, english_stem
 from schemas.words.stop_words import STOP_WORDS, stop_words_of
 
@@ -132,7 +141,7 @@ class AskedWords:
         begun, ended = 0, 0
         for token in TOKEN.finditer(text):
             for start, end, words in _parts(token):
-                if any(asked.is_form_of(word, is_english) for word in words for asked in self._words.values()):
+                if any(self._asks_for(word, is_english) for word in words):
                     if start > ended or not ended:
                         if ended:
                             yield begun, ended
@@ -141,9 +150,17 @@ class AskedWords:
         if ended:
             yield begun, ended
 
+    def _asks_for(self, word: str, is_english: bool) -> bool:
+        return any(asked.is_form_of(word, is_english) for asked in self._words.values())
+
 
 def _parts(token: re.Match[str]) -> Iterator[tuple[int, int, list[str]]]:
     """Yield the parts of a token that are words: itself, or in scripts without spaces each two letters."""
+    folded = token[0].casefold()
+    if len(folded) > 1 and only_spaceless(folded) and normalized(folded) == folded:
+        for place in range(len(folded) - 1):
+            yield token.start() + place, token.start() + place + 2, [folded[place : place + 2]]
+        return
     words = split(token[0])
     if len(words) < 2 and not (words and is_spaceless(words[0])):
         yield *token.span(), words
@@ -153,9 +170,9 @@ def _parts(token: re.Match[str]) -> Iterator[tuple[int, int, list[str]]]:
     place = 0
     while place < len(letters):
         start, end = letters[place]
-        folded = split(text[start:end])
+        letter = split(text[start:end])
         following = place + 1
-        if folded and is_spaceless(folded[0]):
+        if letter and is_spaceless(letter[0]):
             if following < len(letters):
                 pair = split(text[start : letters[following][1]])
                 if pair and is_spaceless(pair[-1]):

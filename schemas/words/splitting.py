@@ -47,6 +47,7 @@ _SIMPLE = re.compile(r"[^\W_]+")
 _SIGNS = re.compile(r"[^\w\x00-\x7f]+")
 _LETTER = re.compile(rf".[{MARKS}]*", re.DOTALL)
 _OF_SPACELESS = re.compile(rf"[{_SPACELESS}]")
+_ONLY_SPACELESS = re.compile(rf"[{_SPACELESS}]+")
 _PART = re.compile(rf"[{_SPACELESS}][{_SPACELESS}{MARKS}]*|[^{_SPACELESS}]+")
 _HIRAGANA = re.compile("[\u3041-\u3096\u309d-\u309f\u30fc]+")
 _UNSEEN_SIGNS = "\u00ad\u200b-\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
@@ -96,6 +97,11 @@ def script_parts(text: str) -> list[str]:
 def is_spaceless(word: str) -> bool:
     """Return whether a word begins with a letter of a script without spaces."""
     return not word.isascii() and _OF_SPACELESS.match(word) is not None
+
+
+def only_spaceless(text: str) -> bool:
+    """Return whether a text is of letters of scripts without spaces alone, none with a mark."""
+    return _ONLY_SPACELESS.fullmatch(text) is not None
 
 
 def is_letter(word: str) -> bool:

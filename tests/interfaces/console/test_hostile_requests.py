@@ -6,7 +6,8 @@ import json
 import pytest
 
 from interfaces.console.wire import WireRequest, snippets_of
-from interfaces.passages.words import excerpt_around, words_of
+from interfaces.passages.words import excerpt_around
+from schemas.words.comparing import AskedWords
 from tests.interfaces.console.conftest import ADMIN_KEY, store_documents
 
 DEEP = "[" * 300 + "]" * 300
@@ -131,6 +132,6 @@ def test_what_is_pasted_obeys_nobody():
 
 
 def test_an_excerpt_has_the_words_and_is_short_however_often_they_come():
-    words, apart = words_of("otter river"), "x " * 1_000 + "otter " + "y " * 1_000 + "otter river " + "z " * 500
+    words, apart = AskedWords("otter river"), "x " * 1_000 + "otter " + "y " * 1_000 + "otter river " + "z " * 500
     assert "river" in excerpt_around(apart, words)
     assert len(excerpt_around("otter river " * 20_000, words)) < 700
