@@ -10,7 +10,7 @@ from cachetools import LRUCache
 
 from retrieval.ingest.drafts import text_with_heading
 from schemas.contracts.search import FusedResult, OracleResult
-from schemas.words.comparing import AskedWord, AskedWords, TextWords
+from schemas.words.comparing import AskedWords, TextWords
 
 CANDIDATES = 50
 """The number of texts in which a question's words are looked for: the nearest ones."""
@@ -68,22 +68,23 @@ class WordsFound:
         self._told = told
         self._compared = compared or ComparedTexts()
         asked = AskedWords(question)
-        known = list(map(self._compared.words_of, texts))
-        words = asked.known_in(known)
+        self._texts = list(map(self._compared.words_of, texts))
+        self._words = asked.known_in(self._texts)
         # Else there is too little to find, and no text has it: `How do I write a will?` is not about writing.
-        self._says_enough = 0 < asked.count <= len(words) * 3
-        self._rarities: list[tuple[AskedWord, float]] = []
+        self._says_enough = 0 < asked.count <= len(self._words) * 3
+        self._having = {id(words): self._found_in(words) for words in self._texts}
+        self._rarities: list[float] = []
         self._anywhere = 0.0
         together = [0.0] * min(TOGETHER, len(texts))
-        for word in words:
-            having = list(map(word.is_in, known))
+        for place in range(len(self._words)):
+            having = [self._having[id(words)][place] for words in self._texts]
             count = sum(having)
             rarity = math.log(1.0 + (len(texts) - count + 0.5) / (count + 0.5))
-            self._rarities.append((word, rarity))
+            self._rarities.append(rarity)
             self._anywhere += rarity if count else 0.0
             together = [found + (rarity if has else 0.0) for found, has in zip(together, having, strict=False)]
         self._together = max(together, default=0.0)
-        self._total = COMMON_WORD + sum(rarity for _, rarity in self._rarities)
+        self._total = COMMON_WORD + sum(self._rarities)
 
     @property
     def share(self) -> float:
@@ -97,14 +98,13 @@ class WordsFound:
     def found_in(self, text: str) -> tuple[float, bool]:
         """Return (the share for a text that is not the nearest: what it has itself takes the place of the first ones;
         whether it has each word of the question that means something, if those are a third of its words)."""
-        own, has_all = 0.0, self._says_enough
         words = self._compared.words_of(text)
-        for word, rarity in self._rarities:
-            if word.is_in(words):
-                own += rarity
-            else:
-                has_all = False
-        return self._share(own), has_all
+        having = self._having.get(id(words)) or self._found_in(words)
+        own = sum(rarity for rarity, has in zip(self._rarities, having, strict=True) if has)
+        return self._share(own), self._says_enough and all(having)
+
+    def _found_in(self, words: TextWords) -> list[bool]:
+        return [word.is_in(words) for word in self._words]
 
     def _share(self, together: float) -> float:
         found = (self._anywhere + together) / 2.0 / self._total
