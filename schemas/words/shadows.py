@@ -37,6 +37,7 @@ _BEFORE_OPERATOR = frozenset(" \t\n\"'`(")
 _MAY_LEAD = (*"#$@\\", *(before + sign for before in _BEFORE for sign in ".-"))
 _MAY_TRAIL = "#+*"
 _TRAILING_DASH = re.compile(r"-(?<=[^\W\d_].)(?<![^\W_]..)(?![\w>-])")
+LONGEST_SHORT_OPTION = 3
 _LONGEST = 64
 """The most letters of a word whose sign stands behind it."""
 
@@ -114,11 +115,14 @@ def signed_names(text: str) -> list[str]:
 
 
 def _is_name(found: re.Match[str]) -> bool:
-    """Return whether it is not the place in a page of a link, a method that is called, or an escaped letter."""
-    sign, before, after = found[0][0], _beside(found, -1), _beside(found, 1)
-    if sign == "#":
-        return before not in ("(", "/")
-    return not (sign == "." and after == "(") and not (sign == "\\" and len(found[0]) == 2)
+    """Return whether it is not the place in a page of a link, a method that is called, a word behind a dash of a
+    sentence, or a single letter behind a full stop or a backslash."""
+    name = found[0]
+    if name[0] == "#":
+        return _beside(found, -1) not in ("(", "/")
+    if name[0] == "-":
+        return name[1] == "-" or len(name) <= LONGEST_SHORT_OPTION
+    return name[0] not in ".\\" or (len(name) > 2 and not (name[0] == "." and _beside(found, 1) == "("))
 
 
 def _beside(found: re.Match[str], step: int) -> str:

@@ -79,7 +79,10 @@ def test_a_name_is_asked_with_its_signs_where_any_text_has_them():
         ("**C++** and *F#*, Ｃ＃ / C#/.NET", ".net c++ f# c# c#"),
         ("a && b || c => d", "&& || =>"),
         ("# Title\n## More\n- item\n* item\n**bold** *text* ***x*** --- | a | b |", ""),
-        ("The end. Next (see it), e-mail a@b.org; [x](a.md#part), /page#part, 5 * 3 - 2 = 1 - well-known", ""),
+        (
+            "The end. Next (see it) -dash it .I say, e-mail a@b.org; [x](a.md#part), /page#part, 5 * 3 - 2 = 1 - well-known",
+            "",
+        ),
         ("value.\n    .then(next) a<b>=c '\\n' US$5 $5 std::vector node.js https://a.b/c?d=e&f", ""),
     ],
 )
