@@ -26,9 +26,9 @@ BYTES_OF_PLACE = 120
 """What is said of a chunk beside its text."""
 MOST_AROUND = 100
 """The chunks before and after a result that are read where nobody says how many."""
-LENGTHS = (2_000, 1_000, 500)
+LENGTHS = (2_000, 1_000, 600)
 """The characters to which long texts are cut, one after another, until an answer fits."""
-_SENTENCE = 400
+_SENTENCE = 450
 _LISTS = {
     "rag_query": ("results", "max_tokens above {tokens} gives more, and where, collections or limit narrow the search"),
     "rag_context_search": ("results", "a smaller limit or a filter narrows the search"),

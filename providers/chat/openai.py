@@ -20,11 +20,10 @@ from providers.chat.base import (
     thought_said,
     token_count,
 )
-from providers.chat.context_length import exceeds_context
 from providers.models import models_of
 from providers.outbound.answer_streams import event_data
 from providers.outbound.recognition import Sign
-from providers.outbound.refusals import RefusedRequestError
+from providers.outbound.refusals import RefusedRequestError, exceeds_context
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
 from schemas.contracts.chat import STOP

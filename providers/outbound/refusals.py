@@ -49,6 +49,13 @@ _WANTS_STRING = re.compile(
     re.IGNORECASE,
 )
 _OF_LISTS = re.compile(r"(array|list|sequence)s? of ", re.IGNORECASE)
+_OF_CONTEXT = re.compile(
+    r"context[\W_]*(length|size|window|limit)|maximum (model|prompt|input) length|max_new_tokens|too many tokens"
+    r"|(prompt|input|messages?|request)\b[^.;]{0,60}\b(too (long|large)|exceeds?\b|longer than)"
+    r"|(prompt|input|messages?|request)[_ ](is )?too[_ ](long|large)|reduce the length|exceed_context",
+    re.IGNORECASE,
+)
+"""What OpenAI, vLLM, llama.cpp, LM Studio, Ollama, TGI, Mistral, Groq and others say of it."""
 _STATUSES = ("code", "status", "status_code")
 _HTML_TITLE = re.compile(r"<title[^>]*>(.*?)</title>|<h1[^>]*>(.*?)</h1>", re.IGNORECASE | re.DOTALL)
 
@@ -124,6 +131,15 @@ class RefusedTextsError(InvalidInputError):
         """Return the error for a list in which the texts are so many places later, and for the name that it has."""
         refused, accepted = ({by + place: each for place, each in of.items()} for of in (self.refused, self.accepted))
         return RefusedTextsError(texts, refused, accepted, field)
+
+
+def exceeds_context(error: RagError) -> bool:
+    """Return whether a server says that a request is too long for its model, so that a shorter one may be answered."""
+    if not isinstance(error, RefusedRequestError | UnavailableError):
+        return False
+    said = error.said if isinstance(error, RefusedRequestError) else ""
+    is_too_large = error.details.get("status") == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    return is_too_large or _OF_CONTEXT.search(f"{error.message} {said}") is not None
 
 
 def named_text(texts: Sequence[str], place: int, field: str = "texts") -> str:

@@ -11,7 +11,7 @@ from typing import cast
 import structlog
 
 from providers.chat.base import ChatAnswer, ChatProvider, Said
-from providers.chat.context_length import exceeds_context
+from providers.outbound.refusals import exceeds_context
 from registry.connections import Connections
 from registry.topics.topic import searched_text
 from retrieval.chat.citations import citations, plainly

@@ -5,11 +5,11 @@ from contextlib import ExitStack
 import pytest
 
 from providers.chat.base import ChatAnswer
-from providers.chat.context_length import exceeds_context
 from providers.chat.ollama import OllamaProvider
 from providers.chat.openai import OpenAIProvider
 from providers.contract_tests import ChatTests
 from providers.outbound.json_client import RetryPolicy
+from providers.outbound.refusals import exceeds_context
 from registry.provider_discovery import BUILTINS
 from schemas.contracts.chat import Message
 from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
