@@ -28,7 +28,7 @@ MOST_AROUND = 100
 """The chunks before and after a result that are read where nobody says how many."""
 LENGTHS = (2_000, 1_000, 600)
 """The characters to which long texts are cut, one after another, until an answer fits."""
-_SENTENCE = 450
+_SENTENCE = 1_000
 _LISTS = {
     "rag_query": ("results", "max_tokens above {tokens} gives more, and where, collections or limit narrow the search"),
     "rag_context_search": ("results", "a smaller limit or a filter narrows the search"),
