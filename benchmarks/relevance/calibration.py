@@ -98,7 +98,8 @@ def documentation(embedding: EmbeddingProvider) -> TextCollection:
     with closing(DocumentReader()) as reader:
         for each in found.files:
             file = GivenFile(f"{found.folder}/{each.path_below}", each.path, each.kind)
-            drafts += drafts_of(source_document(file, reader=reader, chunking=chunking), embedding.model)[0]
+            read = reader.read(file.content, file.kind, name=file.name)
+            drafts += drafts_of(source_document(file, read, chunking=chunking), embedding.model)[0]
     return _collection(DOCUMENTATION.name, drafts, embedding)
 
 

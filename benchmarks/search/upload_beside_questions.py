@@ -1,6 +1,6 @@
 """Compare the time of searches while nothing else happens with their time while a long document is uploaded.
 
-    python -m benchmarks.search.upload_beside_questions [--pages 500] [--clients 1] [--every-ms 0]
+    python -m benchmarks.search.upload_beside_questions [--pages 500] [--scanned] [--clients 1] [--every-ms 0]
         [--known FOLDER] [--file FILE | --folder FOLDER]
 
 Clients ask `/api/search` one question after the other, or one in so many milliseconds, each of them new, so that it is
@@ -17,15 +17,18 @@ import random
 import statistics
 import subprocess
 import tempfile
+import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from pathlib import Path
 
 import requests
+from fpdf import FPDF
+from PIL import Image, ImageDraw, ImageFont
 from rich.console import Console
 from rich.table import Table
 
@@ -43,14 +46,19 @@ SYLLABLES = ("ba", "ke", "lo", "mi", "nu", "pra", "ste", "tri", "vo", "xa", "yel
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=500)
+    parser.add_argument("--scanned", action="store_true", help="upload pictures of the pages")
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--every-ms", type=float, default=0.0)
     parser.add_argument("--known", type=Path, help="load this folder before")
     parser.add_argument("--file", type=Path, help="upload this file instead")
     parser.add_argument("--folder", type=Path, help="load this folder instead")
     asked = parser.parse_args()
-    name = asked.file.name if asked.file else "long.md"
-    content = asked.file.read_bytes() if asked.file else "\n\n".join(_pages(asked.pages, seed=1)).encode()
+    if asked.file:
+        name, content = asked.file.name, asked.file.read_bytes()
+    elif asked.scanned:
+        name, content = "scan.pdf", _scan(_pages(asked.pages, seed=1))
+    else:
+        name, content = "long.md", "\n\n".join(_pages(asked.pages, seed=1)).encode()
     title = str(asked.folder) if asked.folder else f"{name}, {len(content) / 1e6:.1f} MB"
     with tempfile.TemporaryDirectory() as directory, scratch_service(Path(directory)) as service:
         _job(service, "known.md", "\n\n".join(_pages(50, seed=2)).encode())
@@ -140,6 +148,18 @@ def _pages(number: int, seed: int) -> Iterator[str]:
     for page in range(number):
         text = " ".join(drawn.choices(words, k=WORDS_OF_PAGE))
         yield f"## Section {page}\n\n{text}."
+
+
+def _scan(pages: Iterable[str]) -> bytes:
+    """Return a PDF of pictures of pages, A4 at 150 dots per inch."""
+    pdf, font = FPDF(format="A4"), ImageFont.load_default(22)
+    pdf.set_image_filter("DCTDecode")
+    for text in pages:
+        image = Image.new("L", (1240, 1754), 255)
+        ImageDraw.Draw(image).multiline_text((120, 120), textwrap.fill(text, 80), fill=0, font=font, spacing=10)
+        pdf.add_page()
+        pdf.image(image, 0, 0, pdf.w, pdf.h)
+    return bytes(pdf.output())
 
 
 def _questions(folder: Path | None) -> Iterator[str]:

@@ -206,17 +206,19 @@ def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
 
 
 def _place_of(marks: Marks, chunk: Chunk) -> Metadata:
-    """Return on which page a chunk begins, and its `last_page` when that is another; else of which sheet or slide its
-    text is: headings above it may be those of an empty one."""
-    place = _mark_at(marks, chunk.start_line)
-    place = place if "page" in place else _mark_at(marks, chunk.text_line)
-    last = _mark_at(marks, chunk.start_line + chunk.text.count("\n")).get("page")
-    return place if last == place.get("page") else {**place, "last_page": last}
-
-
-def _mark_at(marks: Marks, line: int) -> Metadata:
-    found = bisect_right(marks, line, key=itemgetter(0))
-    return marks[found - 1][1] if found else {}
+    """Return the page where a chunk begins, its `last_page` when that is another, and `ocr` when some was recognised;
+    else the sheet or slide of its text: headings above it may be those of an empty one."""
+    first = bisect_right(marks, chunk.start_line, key=itemgetter(0))
+    last = bisect_right(marks, chunk.start_line + chunk.text.count("\n"), key=itemgetter(0))
+    held = [mark for _, mark in marks[max(0, first - 1) : last]]
+    place = dict(held[0]) if first else {}
+    if "page" not in place:
+        text = bisect_right(marks, chunk.text_line, key=itemgetter(0))
+        return marks[text - 1][1] if text else {}
+    if any(mark.get("ocr") for mark in held):
+        place["ocr"] = True
+    last_page = held[-1].get("page")
+    return place if last_page == place["page"] else {**place, "last_page": last_page}
 
 
 def _content_hash(text: str, metadata: Metadata, origin: str) -> str:

@@ -17,7 +17,7 @@ from retrieval.ingest.drafts import SourceDocument
 from retrieval.ingest.identity import document_id, same_file
 from retrieval.ingest.ingestion import UNCHANGED, Ingested, first_chunk_of, is_same_file
 from retrieval.ingest.profiles import Chunking
-from retrieval.reading import DocumentReader, Kind
+from retrieval.reading import Kind, Parsed
 from schemas.contracts.chat import PLACES
 from schemas.errors import InvalidInputError
 from schemas.metadata import set_apart
@@ -44,6 +44,10 @@ class GivenFile:
     kind: Kind
     metadata: Metadata = field(default_factory=dict)
     tags: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.source).name
 
     @cached_property
     def digest(self) -> str:
@@ -94,15 +98,14 @@ def unchanged(writer: CollectionWriter, file: GivenFile, chunking: Chunking) -> 
     return None
 
 
-def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunking) -> SourceDocument:
-    """Read a file and return its document: the same one for the same bytes, whichever way they came.
+def source_document(file: GivenFile, read: Parsed, *, chunking: Chunking) -> SourceDocument:
+    """Return the document of a file that was read: the same one for the same bytes, whichever way they came.
 
     Front matter and what else a file says of itself become metadata, below what was given; tags are those of both.
     Neither says where a chunk stands: that is what reading found. What is called like something that the service knows
-    is `set_apart`. The number of pages is in the metadata, too. Raises UnreadableError.
+    is `set_apart`. The number of pages is in the metadata, too.
     """
-    path = PurePosixPath(file.source)
-    read, syntax = reader.read(file.content, file.kind, name=path.name), file.kind.syntax
+    syntax = file.kind.syntax
     text = StructuredText(read.text) if syntax is Syntax.MARKDOWN else read.text
     # Front matter that reading has left in the text cannot be read, so its title is none.
     title = read.title
@@ -123,9 +126,9 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
     }
     return SourceDocument(
         id=document_id(file.source),
-        title=title or path.name,
+        title=title or file.name,
         text=read.text,
-        metadata=set_apart(said, own, (*PLACES, "tags")),
+        metadata=set_apart(said, own, (*PLACES, "ocr", "tags")),
         split=lambda _: split(text),
         hash=file.digest,
         sections=file.source,

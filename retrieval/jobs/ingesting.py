@@ -29,7 +29,7 @@ from retrieval.jobs.record_files import RecordFile, count_lines
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.jobs.vector_cache import VectorCache
-from retrieval.reading import UNREADABLE, DocumentReader, kind_of_file
+from retrieval.reading import UNREADABLE, DocumentReader, Parsed, kind_of_file
 from retrieval.text_collections import TextCollections
 from retrieval.workers.worker_process import WorkerEndedError
 from schemas.access.callers import Caller, acting_as
@@ -86,7 +86,7 @@ class JobWork:
     then not be stored.
     `caller_of` returns for whom a job works, and raises AccessError when its owner may not write any more; it is asked
     before each call of `embed` and before each write. `stopping` is set when the service ends; what is under way is
-    then left to the next start. `clock` returns seconds.
+    then left to the next start. `clock` returns seconds. `recognised` are scans that were read and are not stored yet.
     """
 
     jobs: StoredJobs
@@ -103,6 +103,7 @@ class JobWork:
     record: Callable[[Job, int], None]
     clock: Callable[[], float] = time.monotonic
     vector_cache: VectorCache = field(default_factory=VectorCache)
+    recognised: dict[tuple[str, int], Parsed] = field(default_factory=dict)
 
     def run(self, due: DueFile, embeds: Callable[[], object] = lambda: None) -> tuple[Outcome, float]:
         """Store a file, tell why it failed, or put it aside when the failure may pass, and end its job with the last.
@@ -125,13 +126,17 @@ class JobWork:
                 told = work.store()
             except StoppedError:
                 self.jobs.put_aside(job.id, job.files[0])
-                self.vector_cache.forget(key)
+                self._forget(key)
                 raise
         self.jobs.finish(job.id)
         if not self.jobs.is_unfinished(*key):
             self.spool.path(*key).unlink(missing_ok=True)
-            self.vector_cache.forget(key)
+            self._forget(key)
         return told
+
+    def _forget(self, key: tuple[str, int]) -> None:
+        self.vector_cache.forget(key)
+        self.recognised.pop(key, None)
 
 
 @dataclass(slots=True)
@@ -258,7 +263,7 @@ class _FileWork:
             chunking = windows_within(chunking, *file.windows)
         done = unchanged(writer, given, chunking)
         if done is None:
-            document = source_document(given, reader=self.of.reader, chunking=chunking)
+            document = source_document(given, self._read(given), chunking=chunking)
             if len(document.text) >= LONG_CHARACTERS:
                 document = replace(document, split=partial(self.of.split, chunking, kind.syntax))
             self.check()
@@ -275,6 +280,25 @@ class _FileWork:
         self.of.record(job, 0 if status == UNCHANGED else done.chunks)
         warnings = (*done.warnings, *_warnings_of(info))
         self.end(status, chunks=done.chunks, chunks_done=done.chunks, warnings=warnings)
+
+    def _read(self, given: GivenFile) -> Parsed:
+        """Read the file, once for all tries where that takes long. While pages of it are recognised, a warning says
+        which one."""
+
+        def on_page(place: int, count: int) -> None:
+            self.check()
+            QUESTIONS.let_pass()
+            self.tell(warnings=(f"Page {place:,} of {count:,} is being recognised",))
+
+        key = self.job.id, self.file.number
+        if (read := self.of.recognised.get(key)) is None:
+            try:
+                read = self.of.reader.read(given.content, given.kind, name=given.name, on_page=on_page)
+            finally:
+                self.file = replace(self.file, warnings=())
+            if read.scanned:
+                self.of.recognised[key] = read
+        return read
 
     def _ingest_records(self, writer: CollectionWriter, given: GivenFile, path: Path) -> None:
         """Store the records of the file as a document each, and tell the outcome."""

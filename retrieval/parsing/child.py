@@ -4,6 +4,9 @@ It reads questions from its standard input and writes the answers to its standar
 (`retrieval.workers.messages`). A question is a `Question` and the bytes of the file; an answer is `{"parsed": {…}}` or
 `{"code": …, "message": …}`, and no bytes. This process itself never parses anything: it imports the parsers,
 forks, and waits. It ends when its standard input does, and its fork with it.
+
+Each page of a scan is a question of its own, with the bytes once more: no page can take from the time or the memory of
+another, or disturb it, and whoever asks can do something else in between.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import resource
 import select
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +57,9 @@ PARSERS = {
     "csv": "delimited:parse_csv",
     "tsv": "delimited:parse_tsv",
     "subtitles": "subtitles:parse",
+    "image": "scans.image_files:parse",
 }
+_OF_OCR = ("image",)
 _MEGABYTE = 1024 * 1024
 _OVERHEAD = 2  # of JSON over the text in it, and some for marks
 _PIECE_BYTES = 1 << 20
@@ -69,12 +74,18 @@ Parser = Callable[[bytes], Parsed]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to parse, and the most that it may take. seconds: of computing."""
+    """What to parse, and the most that it may take. seconds: of computing.
+
+    Of a `page`, counted from 1, the text is recognised in its picture, in languages whose data are at these places
+    (without the suffix).
+    """
 
     kind: str
     seconds: float
     memory_mb: int
     output_mb: int
+    page: int = 0
+    languages: Sequence[str] = ()
 
     @property
     def too_slow(self) -> str:
@@ -92,12 +103,12 @@ def main() -> None:
 
 
 def _answer(question: Question, content: bytes) -> bytes:
-    module, _, function = PARSERS[question.kind].partition(":")
     try:
-        parser: Parser = getattr(importlib.import_module(f"retrieval.parsing.{module}"), function)
+        parser = _parser(question)
     except ImportError:
-        needed = f"{question.kind} files need the extra 'formats': pip install 'rag-wrapper[formats]'"
-        return _error(UNSUPPORTED_KIND, needed)
+        return _error(UNSUPPORTED_KIND, _needed(question))
+    except UnreadableError as error:
+        return _error(error.code, error.message)
     reader, writer = os.pipe()
     problems, problems_writer = os.pipe()
     pid = os.fork()
@@ -115,6 +126,23 @@ def _answer(question: Question, content: bytes) -> bytes:
     finally:
         os.close(reader)
         os.close(problems)
+
+
+def _parser(question: Question) -> Parser:
+    if question.page or question.kind in _OF_OCR:
+        recognition = importlib.import_module("retrieval.parsing.scans.recognition")
+    if question.page:
+        recognised: Parser = recognition.recogniser(question.kind, question.page, question.languages)
+        return recognised
+    module, _, function = PARSERS[question.kind].partition(":")
+    parser: Parser = getattr(importlib.import_module(f"retrieval.parsing.{module}"), function)
+    return parser
+
+
+def _needed(question: Question) -> str:
+    if question.page or question.kind in _OF_OCR:
+        return "text in pictures needs the extra 'ocr': pip install 'rag-wrapper[ocr]'"
+    return f"{question.kind} files need the extra 'formats': pip install 'rag-wrapper[formats]'"
 
 
 def _parse(parser: Parser, question: Question, content: bytes, writer: int) -> None:
@@ -136,7 +164,7 @@ def _parse(parser: Parser, question: Question, content: bytes, writer: int) -> N
 def _spelt(parsed: Parsed, output_mb: int) -> bytes:
     text = without_surrogates(parsed.text.replace("\f", "\n").replace("\v", "\n"))
     text = _CONTROLS.sub(" ", text)
-    if not text.strip():
+    if not text.strip() and not parsed.scanned:
         raise UnreadableError("contains no text", EMPTY)
     if len(text) > output_mb * _MEGABYTE or len(text.encode()) > output_mb * _MEGABYTE:
         raise UnreadableError(f"makes more than {output_mb} MB of text", TOO_LARGE)

@@ -60,7 +60,7 @@ class Parsed:
 
     `metadata` is what the file says of itself: author, tags, language, front matter. `marks` are (line from 1, what
     holds from there on), ascending: `{"page": 3}`, `{"sheet": "Q1"}` or `{"slide": 2}`. `warnings` are sentences about
-    what was left out.
+    what was left out. `scanned` are the pages whose text, but for a little, is in pictures.
     """
 
     text: str
@@ -69,6 +69,7 @@ class Parsed:
     marks: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     pages: int | None = None
     warnings: list[str] = field(default_factory=list)
+    scanned: list[int] = field(default_factory=list)
 
 
 def told(author: str = "", tags: Any = (), language: str = "") -> dict[str, Any]:

@@ -4,6 +4,7 @@ from retrieval.parsing.parsed import EMPTY, TOO_LARGE, UNREADABLE, UNSUPPORTED_K
 from retrieval.reading.kinds import KINDS, Kind, kind_named, kind_of, kind_of_file, kinds_table
 from retrieval.reading.not_read import SECRET, SECRETS, instead_of, may_hold_secrets
 from retrieval.reading.reader import DocumentReader, ReadingLimits
+from retrieval.reading.scans import Languages, OnPage
 
 __all__ = [
     "EMPTY",
@@ -15,6 +16,8 @@ __all__ = [
     "UNSUPPORTED_KIND",
     "DocumentReader",
     "Kind",
+    "Languages",
+    "OnPage",
     "Parsed",
     "ReadingLimits",
     "UnreadableError",

@@ -28,11 +28,13 @@ _CODE_TYPES = """
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 _MACROS = ".macroenabled.12"
 _OPEN = "application/vnd.oasis.opendocument."
+_NOT_OF_ODF = "hidden text, comments, charts and embedded objects"
 _SNIFFED_BYTES = 4096
 _FIRST_BYTES, _ARCHIVE_BYTES = 1 << 16, 64 << 20
 """How much of a file without a suffix tells its kind, and how much more of an archive."""
 _ARCHIVE_START = b"PK\x03\x04"
 _PDF_START = b"%PDF-"
+_IMAGE_STARTS = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,69 +85,94 @@ def _kind(name: str, label: str, suffixes: str, media_types: str, reads: str, **
 KINDS: tuple[Kind, ...] = (
     _kind(
         *("pdf", "a PDF", "pdf", "application/pdf"),
-        "the text layer; headings by the bookmarks, else by the size and weight of letters; no running headers, "
-        "footers or page numbers; divided words are joined",
+        "the text layer; headings by the bookmarks, else by the size and weight of letters; tables whose cells are "
+        "divided by lines; values of forms and notes, where they lie; columns one after the other; no running headers, "
+        "footers or page numbers; divided words are joined, and keep a hyphen of their own; pages without text are "
+        "[recognised](#scans)",
+        leaves_out="damaged pages, passwords and hidden fields of forms, signatures, attached files, forms in XFA",
         marks="page",
     ),
     _kind(
         *("html", "an HTML page", "html htm xhtml shtml xht", "text/html application/xhtml+xml"),
-        "the main content; no navigation, page header or footer, asides, consent banners, scripts, hidden elements or "
-        "addresses of links",
+        "the main content with tabs and folded answers; values and boxes of forms; formulas in TeX or as their signs; "
+        "no navigation, page header or footer, asides, consent banners, scripts or addresses of links",
+        leaves_out="hidden passages",
     ),
     _kind(
         *("docx", "a Word document (DOCX)", "docx docm dotx"),
         f"{_OFFICE}wordprocessingml.document application/vnd.ms-word.document{_MACROS}",
-        "headings, lists, tables, notes",
+        "headings and lists with their numbers, tables, text boxes, boxes and choices of forms, equations on a line, "
+        "SmartArt, charts as tables, notes; page headers first and footers last, once; no table of contents, no "
+        "deleted revisions",
+        leaves_out="hidden text, comments, embedded objects, charts without values",
     ),
     _kind(
         *("pptx", "a PowerPoint presentation (PPTX)", "pptx pptm ppsx"),
         f"{_OFFICE}presentationml.presentation application/vnd.ms-powerpoint.presentation{_MACROS}",
-        "each slide a section, with its tables and notes",
+        "each slide a section, with its tables, SmartArt, charts as tables, equations, descriptions of pictures, and "
+        "notes",
+        leaves_out="hidden slides and shapes, comments, embedded objects, charts without values",
         marks="slide",
     ),
     _kind(
         *("xlsx", "an Excel workbook (XLSX)", "xlsx xlsm xltx"),
         f"{_OFFICE}spreadsheetml.sheet application/vnd.ms-excel.sheet{_MACROS}",
-        "the values of each visible sheet",
-        leaves_out="hidden sheets",
+        "each sheet as it is shown: numbers by their formats, dates in ISO, words of shapes; a formula without a "
+        "stored value as the formula",
+        leaves_out="hidden sheets, rows and columns, comments",
         marks="sheet",
         begins_with_title=False,
     ),
-    _kind("odt", "an OpenDocument text (ODT)", "odt ott", f"{_OPEN}text", "as of Word"),
+    _kind("odt", "an OpenDocument text (ODT)", "odt ott", f"{_OPEN}text", "as of Word", leaves_out=_NOT_OF_ODF),
     _kind(
         *("ods", "an OpenDocument spreadsheet (ODS)", "ods", f"{_OPEN}spreadsheet"),
-        "as of Excel, what is shown",
+        "as of Excel",
+        leaves_out=f"{_NOT_OF_ODF}, hidden sheets, rows and columns",
         marks="sheet",
         begins_with_title=False,
     ),
     _kind(
         *("odp", "an OpenDocument presentation (ODP)", "odp", f"{_OPEN}presentation"),
         "as of PowerPoint",
+        leaves_out=f"{_NOT_OF_ODF}, hidden slides",
         marks="slide",
     ),
-    _kind("epub", "an EPUB book", "epub", "application/epub+zip", "the chapters in the order of the spine"),
+    _kind(
+        *("epub", "an EPUB book", "epub", "application/epub+zip"),
+        "the chapters in the order of the spine; those without headings have the titles of the table of contents",
+        leaves_out="chapters that are missing or damaged, hidden passages",
+    ),
     _kind(
         *("ipynb", "a notebook", "ipynb", "application/x-ipynb+json"),
-        "Markdown as it is, code in fences, outputs of up to 2,000 characters",
-        leaves_out="longer outputs",
+        "Markdown as it is, code in fences, outputs as Markdown, tables or text of up to 2,000 characters (20,000 of "
+        "Markdown and HTML)",
+        leaves_out="longer outputs, pictures",
     ),
     _kind(
         *("email", "an e-mail", "eml", "message/rfc822"),
-        "headers and text parts",
-        leaves_out="attachments",
+        "headers, of each alternative one text, every other text part, mails within it as sections, invitations",
+        leaves_out="attachments, encrypted parts",
     ),
     _kind(
         *("mbox", "a mailbox", "mbox", "application/mbox"),
         "each mail a section",
-        leaves_out="attachments",
+        leaves_out="attachments, encrypted parts",
         begins_with_title=False,
     ),
     _kind(
         *("rst", "reStructuredText", "rst rest", "text/x-rst text/prs.fallenstein.rst"),
         "what docutils reads; unknown roles and directives keep their text; nothing is included",
     ),
-    _kind("csv", "a table (CSV)", "csv", "text/csv", "one table; the delimiter is found"),
-    _kind("tsv", "a table (TSV)", "tsv tab", "text/tab-separated-values", "one table"),
+    _kind(
+        *("csv", "a table (CSV)", "csv", "text/csv"),
+        "tables, with the lines above and below them as text; the delimiter is found, or named by `sep=`",
+    ),
+    _kind("tsv", "a table (TSV)", "tsv tab", "text/tab-separated-values", "as of CSV"),
+    _kind(
+        *("image", "a picture", "png jpg jpeg tif tiff", "image/png image/jpeg image/tiff"),
+        "the text that is [recognised](#scans) in it, on each page of a TIFF",
+        marks="page",
+    ),
     _kind(
         *("jsonl", "records (JSONL)", "jsonl ndjson", "application/jsonl application/x-ndjson"),
         "not one text: each line is a document",
@@ -229,6 +256,8 @@ def _kind_of_content(content: bytes) -> Kind | None:
     """Return the kind that a file without a suffix has by its first bytes (an archive: by its members)."""
     if is_pdf(content):
         return _BY_NAME["pdf"]
+    if content.startswith(_IMAGE_STARTS):
+        return _BY_NAME["image"]
     start = content[:_SNIFFED_BYTES].lstrip()
     if start.startswith(_ARCHIVE_START):
         return _kind_of_archive(content)

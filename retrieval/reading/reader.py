@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path, PurePath
 from queue import LifoQueue
 from typing import Any, Self
@@ -26,6 +27,7 @@ from retrieval.parsing.text_encodings import decoded
 from retrieval.reading.front_matter import split_front_matter, without_imports
 from retrieval.reading.kinds import Kind, is_pdf
 from retrieval.reading.markup import KINDS_OF_MARKUP, markdown_of
+from retrieval.reading.scans import ALL_INSTALLED, Languages, OnPage, recognise
 from retrieval.workers.worker_process import WorkerEndedError, WorkerProcess, WorkerTimeoutError
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
@@ -70,30 +72,32 @@ class DocumentReader:
     """Reads files; safe for use by several threads.
 
     What needs a library is parsed in a process of its own, which starts with the first such file, and in one of several
-    `processes` where others are under way. `nice` is added to their niceness.
+    `processes` where others are under way. Pictures of text are recognised in one more, which scans share page by
+    page: recognising takes long, and holds up no other file. `nice` is added to their niceness.
     """
 
-    def __init__(self, limits: ReadingLimits = ReadingLimits(), *, nice: int = 0, processes: int = 1) -> None:
-        self._limits = limits
-        self._processes = [
-            WorkerProcess(
-                "The process that reads files",
-                ["-P", "-m", "retrieval.parsing.child", "--nice", str(nice)],
-                # Nothing of this process's environment is passed on: it may hold keys.
-                env={"PYTHONPATH": _ROOT, "PYTHONUTF8": "1"},
-                cwd="/",
-                is_apart=True,
-            )
-            for _ in range(processes)
-        ]
+    def __init__(
+        self,
+        limits: ReadingLimits = ReadingLimits(),
+        *,
+        nice: int = 0,
+        processes: int = 1,
+        languages: Languages = ALL_INSTALLED,
+    ) -> None:
+        self._limits, self._languages = limits, languages
+        self._processes = [_process("The process that reads files", nice) for _ in range(processes)]
+        self._recogniser = _process("The process that recognises text", nice)
         self._free: LifoQueue[WorkerProcess] = LifoQueue()  # so that no more are started than are needed
         for each in reversed(self._processes):
             self._free.put(each)
 
-    def read(self, content: bytes | Path, kind: Kind, *, name: str) -> Parsed:
+    def read(
+        self, content: bytes | Path, kind: Kind, *, name: str, on_page: OnPage = lambda place, count: None
+    ) -> Parsed:
         """Return the text of a file, given its bytes or its place. Its `name` is no title of a file that has one.
+        `on_page` is called before a page is recognised.
 
-        Raises UnreadableError, whose code says why there is no text.
+        Raises UnreadableError, whose code says why there is no text, and what `on_page` raises.
         """
         if kind.holds_documents:
             part = "line" if kind.is_records else "member"
@@ -102,6 +106,8 @@ class DocumentReader:
         if kind.name != "pdf" and is_pdf(content):
             raise UnreadableError(f"is a PDF, not {kind.label}")
         document = self._parsed(content, kind) if kind.is_isolated else _read_plain(content, kind)
+        if document.scanned:
+            recognise(document, partial(self._recognised, content, kind), on_page)
         if not document.text.strip():
             raise UnreadableError("contains no text", EMPTY)
         if replaced := document.text.count(REPLACEMENT):
@@ -115,12 +121,12 @@ class DocumentReader:
 
     def close(self) -> None:
         """End the processes that parse, at once."""
-        for each in self._processes:
+        for each in (*self._processes, self._recogniser):
             each.close()
 
     def rest(self) -> None:
         """End the processes that were not needed for a while."""
-        for each in self._processes:
+        for each in (*self._processes, self._recogniser):
             each.rest()
 
     def _bytes(self, content: bytes | Path) -> bytes:
@@ -138,12 +144,9 @@ class DocumentReader:
         return content
 
     def _parsed(self, content: bytes, kind: Kind) -> Parsed:
-        limits = self._limits
-        size = len(content)
-        question = Question(kind.name, limits.seconds_for(size), limits.memory_mb, limits.output_mb)
         process = self._free.get()
         try:
-            answer = _answer(process, question, content, limits.wall_seconds_for(size))
+            answer = self._answer(process, content, kind)
         finally:
             self._free.put(process)
         if "parsed" not in answer:
@@ -156,20 +159,39 @@ class DocumentReader:
             document.warnings.append("What the file says of itself is too much to be kept")
         return document
 
-
-def _answer(process: WorkerProcess, question: Question, content: bytes, wall_seconds: float) -> dict[str, Any]:
-    """Return the answer. A question that ends with the process is asked once more, of a new one."""
-    if process.pid is None:
-        for sentence in lacking():
-            log.warning(sentence)
-    for _ in range(2):
+    def _recognised(self, content: bytes, kind: Kind, page: int) -> dict[str, Any]:
         try:
-            return process.ask(asdict(question), content, seconds=wall_seconds)[0]
-        except WorkerTimeoutError:
-            return {"code": TOO_SLOW, "message": question.too_slow}
-        except WorkerEndedError:
-            continue
-    return _FAULT
+            places = self._languages.places()
+        except UnreadableError as error:
+            return {"code": error.code, "message": error.message}
+        return self._answer(self._recogniser, content, kind, page=page, languages=places)
+
+    def _answer(self, process: WorkerProcess, content: bytes, kind: Kind, **more: Any) -> dict[str, Any]:
+        """Return the answer. A question that ends with the process is asked once more, of a new one."""
+        limits, size = self._limits, len(content)
+        question = Question(kind.name, limits.seconds_for(size), limits.memory_mb, limits.output_mb, **more)
+        if process.pid is None:
+            for sentence in lacking():
+                log.warning(sentence)
+        for _ in range(2):
+            try:
+                return process.ask(asdict(question), content, seconds=limits.wall_seconds_for(size))[0]
+            except WorkerTimeoutError:
+                return {"code": TOO_SLOW, "message": question.too_slow}
+            except WorkerEndedError:
+                continue
+        return _FAULT
+
+
+def _process(name: str, nice: int) -> WorkerProcess:
+    return WorkerProcess(
+        name,
+        ["-P", "-m", "retrieval.parsing.child", "--nice", str(nice)],
+        # Nothing of this process's environment is passed on: it may hold keys.
+        env={"PYTHONPATH": _ROOT, "PYTHONUTF8": "1"},
+        cwd="/",
+        is_apart=True,
+    )
 
 
 def _read_plain(content: bytes, kind: Kind) -> Parsed:

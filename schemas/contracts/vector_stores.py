@@ -18,7 +18,8 @@ OWN_NAMES = frozenset(
     {
         *("document_id", "chunk_index", "chunk_count", "chunking", "content_hash", "hash", "given", "bytes", "section"),
         *("section_id", "start_line", "title_is_file_name", "source", "path", "title", "kind", "contentType", "pages"),
-        *("page", "last_page", "sheet", "slide", "tags", "created_at", "updated_at", "embedding_model", "file_id"),
+        *("page", "last_page", "sheet", "slide", "ocr", "tags", "created_at", "updated_at", "embedding_model"),
+        "file_id",
     }
 )
 """Metadata of chunks that the service sets itself: attributes of these names are stored as others."""

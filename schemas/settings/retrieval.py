@@ -69,6 +69,8 @@ class RetrievalSettings:
     read_seconds: float = 60.0  # computing time of parsing a file, and two more for each megabyte
     read_memory_mb: int = 1024  # address space of the process that parses a file
     read_output_mb: int = 64  # most text that a file may make
+    ocr_data: str = ""  # folder with data of further languages for recognising text in pictures
+    ocr_languages: str = ""  # the languages that are recognised; empty: all whose data are there
 
     @property
     def chat_says_so(self) -> bool:
@@ -185,6 +187,8 @@ def read_retrieval_settings() -> RetrievalSettings:
         "read_seconds": env.float("READ_SECONDS", default.read_seconds, validate=validate.Range(min=1, max=86_400)),
         "read_memory_mb": env.int("READ_MEMORY_MB", default.read_memory_mb, validate=validate.Range(min=256)),
         "read_output_mb": env.int("READ_OUTPUT_MB", default.read_output_mb, validate=validate.Range(min=1, max=1024)),
+        "ocr_data": env.str("OCR_DATA", default.ocr_data),
+        "ocr_languages": env.str("OCR_LANGUAGES", default.ocr_languages),
     }
     seal(env)
     values["chunking"] = values["chunking"].lower()

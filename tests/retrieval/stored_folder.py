@@ -9,7 +9,8 @@ def ingest_file(writer, file, *, reader, chunking, **options):
     """Bring a file's document up to date, as the work on jobs does."""
     if (known := unchanged(writer, file, chunking)) is not None:
         return known
-    return ingest_document(writer, source_document(file, reader=reader, chunking=chunking), **options)
+    read = reader.read(file.content, file.kind, name=file.name)
+    return ingest_document(writer, source_document(file, read, chunking=chunking), **options)
 
 
 def store_records(writer, file):

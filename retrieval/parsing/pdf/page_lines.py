@@ -54,7 +54,7 @@ class Line:
 
 @dataclass(slots=True)
 class Page:
-    """The lines of a page. is_scanned: it has a picture, or is drawn, and has no text. notes: remarks on the page."""
+    """The lines of a page. is_scanned: it shows a picture of text. notes: remarks on the page."""
 
     number: int
     lines: list[Line]

@@ -17,6 +17,7 @@ from retrieval.parsing.pdf.overlays import with_overlay
 from retrieval.parsing.pdf.page_lines import Line, Page
 from retrieval.parsing.pdf.page_text import PageText
 from retrieval.parsing.pdf.pdf_layout import first_title, markdown_of
+from retrieval.parsing.pdf.pdf_pictures import is_scanned
 from retrieval.parsing.pdf.ruled_tables import with_tables
 from retrieval.parsing.pdf.rules import drawn_on
 
@@ -53,17 +54,16 @@ def parse(content: bytes) -> Parsed:
             except pypdfium2.PdfiumError:
                 unreadable.append(number)
         warnings = annotations.warnings()
-    if not any(page.lines or page.notes for page in pages):
-        raise UnreadableError("has no text layer: it may be scanned, and pictures of text are not read", EMPTY)
+    scanned = [page.number for page in pages if page.is_scanned]
+    if not scanned and not any(page.lines or page.notes for page in pages):
+        raise UnreadableError("has no text layer, and no pictures of text", EMPTY)
     first = first_title(pages)
     text, marks = markdown_of(pages, _outline(document))
     info = {name: text.replace("\0", "") for name, text in document.get_metadata_dict().items()}
     if unreadable:
         warnings.append(f"Damaged and left out: {_pages(unreadable)}")
-    if scanned := [page.number for page in pages if page.is_scanned]:
-        warnings.append(f"There is a picture and no text on {_pages(scanned)}")
     title = _title(info["Title"]) or _title(first)
-    return Parsed(text, title, told(info["Author"], info["Keywords"]), marks, count, warnings)
+    return Parsed(text, title, told(info["Author"], info["Keywords"]), marks, count, warnings, scanned)
 
 
 def _pages(numbers: Sequence[int]) -> str:
@@ -85,7 +85,7 @@ def _page(number: int, page: pypdfium2.PdfPage, annotations: Annotations) -> Pag
             rows = with_overlay(rejoined([text.words(*span) for span in spans], size), overlay.words)
             parts = with_tables(rows, drawn, text) if has_rules else list(rows)
             lines = [part if isinstance(part, Line) else text.line_of(part) for part in _in_order(parts, size)]
-    return Page(number, lines, not spans and drawn.has_picture, overlay.notes)
+        return Page(number, lines, is_scanned(page, sum(len(line.text) for line in lines)), overlay.notes)
 
 
 def _in_order(parts: Sequence[Row | Line], size: float) -> Iterator[Row | Line]:

@@ -40,24 +40,20 @@ class Rule:
 
 @dataclass(slots=True)
 class Drawn:
-    """What is drawn on a page beside text."""
+    """The lines that are drawn on a page."""
 
     level: list[Rule]
     upright: list[Rule]
-    has_picture: bool
 
 
 def drawn_on(page: pypdfium2.PdfPage) -> Drawn:
-    """Return the lines of a page, none if there are too many, and whether it has pictures or drawings."""
+    """Return the lines of a page, none if there are too many."""
     level: list[tuple[float, float, float]] = []
     upright: list[tuple[float, float, float]] = []
     segments = 0
-    has_picture = False
     for item, kind, matrix in _objects(page):
-        has_picture = has_picture or kind in (pdfium.FPDF_PAGEOBJ_IMAGE, pdfium.FPDF_PAGEOBJ_SHADING)
         if kind != pdfium.FPDF_PAGEOBJ_PATH or segments > MAX_SEGMENTS:
             continue
-        has_picture = True
         segments += max(pdfium.FPDFPath_CountSegments(item), 0)
         if segments > MAX_SEGMENTS:
             continue
@@ -69,7 +65,7 @@ def drawn_on(page: pypdfium2.PdfPage) -> Drawn:
     rules = [_merged(each) if segments <= MAX_SEGMENTS else [] for each in (level, upright)]
     if sum(len(rule.spans) for each in rules for rule in each) > MAX_RULES:
         rules = [[], []]
-    return Drawn(rules[0], rules[1], has_picture)
+    return Drawn(rules[0], rules[1])
 
 
 def _objects(page: pypdfium2.PdfPage) -> Iterator[tuple[Any, int, Matrix]]:

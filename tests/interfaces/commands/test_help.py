@@ -120,7 +120,7 @@ DEEP_FILTER = '{"a":' * 300 + "1" + "}" * 300
     [
         (["load", "missing"], "Path 'missing' does not exist"),
         (["load", "empty"], "contains no files that can be loaded"),
-        (["load", "empty/a.png"], "is of no kind that can be read"),
+        (["load", "empty/a.gif"], "is of no kind that can be read"),
         (["load", "docs", "--collection", "x"], "Collection name"),
         (["load", "docs", "--url", "ftp://127.0.0.1"], "http"),
         (["load", "docs", "--embedding-model", "bge-m3"], "No such option '--embedding-model'"),
@@ -164,7 +164,7 @@ DEEP_FILTER = '{"a":' * 300 + "1" + "}" * 300
 )
 def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(tmp_path, monkeypatch, url, arguments, said):
     monkeypatch.chdir(tmp_path)
-    for path in ("docs/a.md", "empty/a.png"):
+    for path in ("docs/a.md", "empty/a.gif"):
         (tmp_path / path).parent.mkdir()
         (tmp_path / path).write_text("a")
     asked = [] if "--url" in arguments else ["--url", url]

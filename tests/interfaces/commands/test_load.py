@@ -51,7 +51,7 @@ def test_what_fails_or_is_passed_over_is_named_and_only_failures_are_exit_code_1
     (root / "guide.md").write_text(GUIDE)
     (root / ".hidden.md").write_text("hidden")
     (root / "node_modules").mkdir()
-    (root / "red\x1b[31m\n.png").write_bytes(b"x")
+    (root / "red\x1b[31m\n.gif").write_bytes(b"x")
     (root / "empty.md").write_text("")
     code, said, named = run("load", root)
     assert (code, said) == (0, "1 file, 2 new chunks: 1 created, 4 passed over\n")
@@ -59,7 +59,7 @@ def test_what_fails_or_is_passed_over_is_named_and_only_failures_are_exit_code_1
         f"passed over: {root.name}/.hidden.md: is hidden",
         f"passed over: {root.name}/empty.md: is empty",
         f"passed over: {root.name}/node_modules/: is of a package manager, a compiler or an editor",
-        f"passed over: {root.name}/red\ufffd[31m\ufffd.png: is of no kind that can be read",
+        f"passed over: {root.name}/red\ufffd[31m\ufffd.gif: is of no kind that can be read",
     ]
     (root / "bad.txt").write_bytes(b"\x01")
     (root / "large.md").touch()
@@ -77,7 +77,7 @@ def test_what_fails_or_is_passed_over_is_named_and_only_failures_are_exit_code_1
 def test_of_many_the_first_are_named_and_all_when_asked(run, root):
     (root / "guide.md").write_text(GUIDE)
     for number in range(60):
-        (root / f"{number}.png").write_bytes(b"x")
+        (root / f"{number}.gif").write_bytes(b"x")
     assert [len(run("load", root, *options)[2]) for options in ((), ("--verbose",))] == [51, 60]
 
 

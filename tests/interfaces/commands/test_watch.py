@@ -81,8 +81,8 @@ def test_once_brings_in_step_and_says_what_was_done(run, root, stored):
     assert run(root) == (1, f"{root.name}: 2 files: 1 deleted, 1 failed\n", [named])
     assert list(stored()) == ["guide.md"]
     (root / "bad.txt").unlink()
-    (root / "picture.png").write_bytes(b"x")
-    named = f"passed over: {root.name}/picture.png: is of no kind that can be read"
+    (root / "picture.gif").write_bytes(b"x")
+    named = f"passed over: {root.name}/picture.gif: is of no kind that can be read"
     assert run(root) == (0, f"{root.name}: 1 file: nothing changed, 1 passed over\n", [named])
     (root / "guide.md").unlink()
     code, said, named = run(root)

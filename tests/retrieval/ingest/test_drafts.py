@@ -80,20 +80,10 @@ def test_a_chunk_has_the_mark_that_holds_where_it_begins_and_before_the_first_no
     assert [drafts[0].metadata[each] for each in kinds] == ["markdown", "howto", "odd"]
 
 
-class Reader:
-    """Reads every file as this document."""
-
-    def __init__(self, **told):
-        self._told = told
-
-    def read(self, content, kind, *, name):
-        return Parsed(**{"text": TEXT, **self._told})
-
-
 def read(given=None, kind="pdf", **told):
     file = GivenFile("docs/a.pdf", b"x", kind_named(kind), **(given or {}))
     chunking = chunking_of(RetrievalSettings(), LetterEmbedding())
-    return source_document(file, reader=Reader(**told), chunking=chunking)
+    return source_document(file, Parsed(**{"text": TEXT, **told}), chunking=chunking)
 
 
 def test_what_a_file_says_of_itself_is_below_what_was_given_and_forges_nothing_nor_do_its_tags_and_title():
@@ -153,6 +143,13 @@ def test_no_metadata_of_a_file_is_taken_for_the_place_of_a_chunk(given, own):
     assert all(each.metadata["team"] == "x" for each in (*marked, *lines, *neither))
 
 
+def test_a_chunk_some_of_which_was_recognised_says_so_and_nobody_else_does():
+    pages = [(line, {**mark, "ocr": True} if mark["page"] == 3 else mark) for line, mark in PAGES]
+    drafts, _ = drafts_of(read({"metadata": {"ocr": "mine"}}, marks=pages), "m")
+    assert [each.metadata.get("ocr") for each in drafts] == [None, True, True]
+    assert {each.metadata["attributes.ocr"] for each in drafts} == {"mine"}
+
+
 def places(metadata):
     return {name: value for name, value in metadata.items() if name in FORGED and name != "team"}
 
@@ -161,9 +158,7 @@ def places(metadata):
     ("kind", "content_type"), [("code", "code"), ("html", "documentation"), ("text", "documentation")]
 )
 def test_every_file_has_the_content_type_that_the_context_tools_filter_by(kind, content_type):
-    file = GivenFile("docs/a", b"x", kind_named(kind))
-    document = source_document(file, reader=Reader(), chunking=chunking_of(RetrievalSettings(), LetterEmbedding()))
-    assert document.metadata["contentType"] == content_type
+    assert read(kind=kind).metadata["contentType"] == content_type
 
 
 GUIDE = "# Guide\n\n" + "How to start. " * 700 + "\n\n## Use\n\nDo that.\n"

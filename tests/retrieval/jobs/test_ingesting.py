@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from retrieval.ingest.files import GivenFile
 from retrieval.ingest.profiles import chunking_of
 from retrieval.jobs import ingesting
 from retrieval.jobs.ingesting import Outcome, StoppedError
-from retrieval.reading import DocumentReader, kind_named
+from retrieval.reading import DocumentReader, Parsed, kind_named
 from retrieval.workers.worker_process import WorkerTimeoutError
 from schemas.access.callers import ANYBODY, Scope
 from schemas.access.owners import Asker
@@ -335,6 +336,33 @@ def test_a_name_is_the_same_in_each_spelling(parts, monkeypatch, earlier):
     assert set(listed(parts)) == {decomposed}
     assert parts.ingest((composed, "# Cereal\n\nOf rye.")).files[0].status == "done"
     assert set(listed(parts)) == {composed}
+
+
+@pytest.mark.parametrize("cancels", [True, False])
+def test_a_job_says_which_page_is_recognised_ends_before_the_next_and_reads_no_scan_again(parts, monkeypatch, cancels):
+    told = []
+
+    def read(content, kind, *, name, on_page):
+        for place in (1, 2):
+            on_page(place, 2)
+            [file] = parts.jobs.one(job_id, asker=Asker()).files
+            told.append((file.status, file.warnings))
+            if cancels:
+                parts.jobs.cancel(job_id, asker=Asker())
+        return Parsed("Of two pages.", warnings=["Text was recognised"], scanned=[1, 2])
+
+    monkeypatch.setattr(parts.work, "reader", SimpleNamespace(read=read))
+    embeds(parts, lambda texts: UnavailableError("Away") if len(parts.calls) == 1 else None)
+    job_id = parts.upload(("scan.pdf", b"%PDF-"))
+    if cancels:
+        with pytest.raises(StoppedError):
+            parts.run()
+    else:
+        assert parts.run().files[0].status == "queued"
+        parts.now += ingesting.PAUSES_SECONDS[0]
+        assert parts.run().files[0].warnings == ("Text was recognised",)
+    assert told == [("reading", (f"Page {place} of 2 is being recognised",)) for place in (1, 2)][: 2 - cancels]
+    assert parts.work.recognised == {}
 
 
 def embeds(parts, fails=lambda texts: None):

@@ -134,8 +134,8 @@ def test_files_that_fail_in_any_way_hold_up_none_beside_them(parts, runner, monk
     }
     read = parts.work.reader.read
 
-    def hang_at_pdfs(content, kind, *, name):
-        return parts.stopping.wait() if kind.name == "pdf" else read(content, kind, name=name)
+    def hang_at_pdfs(content, kind, **more):
+        return parts.stopping.wait() if kind.name == "pdf" else read(content, kind, **more)
 
     monkeypatch.setattr(parts.work.reader, "read", hang_at_pdfs)
     refuse = Mock(side_effect=BusyError("The index lags", collection="busy"))
