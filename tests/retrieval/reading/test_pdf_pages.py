@@ -127,10 +127,8 @@ def test_glyphs_of_several_letters_keep_their_order_in_what_is_read_from_the_rig
     assert text_of(drawn(page, more=[stream(mapping.encode())], font="/ToUnicode 4 0 R")).strip() == read
 
 
-def test_pages_with_a_picture_and_no_text_are_named():
-    read = parse(drawn(lines("Text"), SCAN, "", SCAN, "0 0 m 9 9 l S", lines("More")))
-    assert read.warnings == ["There is a picture and no text on pages 2, 4-5"]
-    assert parse(drawn(lines("Text"), SCAN)).warnings == ["There is a picture and no text on page 2"]
+def test_pages_with_a_picture_and_no_text_are_scanned():
+    assert parse(drawn(lines("Text"), SCAN, "", SCAN, "0 0 m 9 9 l S", lines("More"))).scanned == [2, 4]
 
 
 def side_by_side(*sides, places=(60, 330, 600), step=0):

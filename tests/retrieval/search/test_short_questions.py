@@ -24,7 +24,8 @@ def test_the_first_passage_for_a_short_question_says_something(filled, client):
     with closing(DocumentReader()) as reader:
         for path in (DOCUMENTATION.parent / "README.md", *(DOCUMENTATION / f"{page}.md" for page in PAGES)):
             file = GivenFile(f"docs/{path.name}", path, kind_named("markdown"))
-            passages += drafts_of(source_document(file, reader=reader, chunking=chunking), "letters-1")[0]
+            read = reader.read(path, file.kind, name=path.name)
+            passages += drafts_of(source_document(file, read, chunking=chunking), "letters-1")[0]
     below = ["".join(line for line in each.text.splitlines() if line[:1] != "#").split() for each in passages]
     assert min(map(len, below)) > 1, "no passage is a heading"
     texts = enumerate(text_to_embed(each.text, each.metadata) for each in passages)
