@@ -1,23 +1,18 @@
 """A folder of documents of every kind, two of each, each about a subject of its own, and a question about each.
 
-Every document has two sections, on two pages, sheets or slides where the kind has them. The question is about the
+Every document has two sections, on two pages, sheets or slides where the kind has them (the first slide is a title). The question is about the
 second one.
 """
 
 import csv
 import io
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from email.message import EmailMessage
-from html import escape
+from itertools import starmap
 
-import docx
-import pptx
-import xlsxwriter
 from fpdf import FPDF
 
-from tests.support.documents.samples import odf, saved, zipped
+from tests.support.documents import samples
 
 SUBJECTS = """
 Beekeeping|Hives|A hive stands on a dry place that faces the morning sun.|Swarms|A swarm that hangs in a tree is brushed into a straw basket at dusk.|How is a swarm caught that hangs in a tree?
@@ -97,7 +92,7 @@ def library() -> list[Made]:
         for suffix in suffixes:
             subject = next(told)
             second = subject.sections[1][0]
-            place: dict[str, object] = {"page": 2, "slide": 2}
+            place: dict[str, object] = {"page": 2, "slide": 3}
             shown = {placed_by: place.get(placed_by, second)} if placed_by else {}
             made.append(Made(f"{subject.name.lower()}{suffix}", kind, write(subject), subject.question, shown))
     return made
@@ -115,129 +110,6 @@ def _pdf(subject: Subject) -> bytes:
     return bytes(paper.output())
 
 
-def _html(subject: Subject) -> bytes:
-    sections = "".join(f"<h2>{escape(heading)}</h2><p>{escape(text)}</p>" for heading, text in subject.sections)
-    return (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{subject.name}</title></head><body><nav>'
-        f'<a href="/">All subjects</a></nav><main><h1>{subject.name}</h1>{sections}</main></body></html>'
-    ).encode()
-
-
-def _docx(subject: Subject) -> bytes:
-    document = docx.Document()
-    document.core_properties.title = subject.name
-    document.add_heading(subject.name, 0)
-    for heading, text in subject.sections:
-        document.add_heading(heading, 1)
-        document.add_paragraph(text)
-    return saved(document)
-
-
-def _pptx(subject: Subject) -> bytes:
-    presentation = pptx.Presentation()
-    presentation.core_properties.title = subject.name
-    for heading, text in subject.sections:
-        slide = presentation.slides.add_slide(presentation.slide_layouts[1])
-        slide.shapes.title.text = heading
-        slide.placeholders[1].text = text
-    file = io.BytesIO()
-    presentation.save(file)
-    return file.getvalue()
-
-
-def _xlsx(subject: Subject) -> bytes:
-    file = io.BytesIO()
-    with xlsxwriter.Workbook(file, {"in_memory": True}) as workbook:
-        workbook.set_properties({"title": subject.name})
-        for heading, text in subject.sections:
-            sheet = workbook.add_worksheet(heading)
-            for row, cells in enumerate(_rows(text)):
-                sheet.write_row(row, 0, cells)
-    return file.getvalue()
-
-
-def _odt(subject: Subject) -> bytes:
-    sections = "".join(
-        f'<text:h text:outline-level="2">{heading}</text:h><text:p>{escape(text)}</text:p>'
-        for heading, text in subject.sections
-    )
-    return odf("text", f'<office:text><text:h text:outline-level="1">{subject.name}</text:h>{sections}</office:text>')
-
-
-def _ods(subject: Subject) -> bytes:
-    tables = "".join(
-        f'<table:table table:name="{heading}">'
-        + "".join(
-            "<table:table-row>"
-            + "".join(f"<table:table-cell><text:p>{escape(cell)}</text:p></table:table-cell>" for cell in row)
-            + "</table:table-row>"
-            for row in _rows(text)
-        )
-        + "</table:table>"
-        for heading, text in subject.sections
-    )
-    return odf("spreadsheet", f"<office:spreadsheet>{tables}</office:spreadsheet>")
-
-
-def _odp(subject: Subject) -> bytes:
-    slides = "".join(
-        f'<draw:page draw:name="p"><draw:frame><draw:text-box><text:p>{each}</text:p></draw:text-box></draw:frame>'
-        f"<draw:frame><draw:text-box><text:p>{escape(text)}</text:p></draw:text-box></draw:frame></draw:page>"
-        for each, text in subject.sections
-    )
-    return odf("presentation", f"<office:presentation>{slides}</office:presentation>")
-
-
-def _epub(subject: Subject) -> bytes:
-    pages = {
-        f"{number}.xhtml": f"<html><body><h1>{heading}</h1><p>{escape(text)}</p></body></html>"
-        for number, (heading, text) in enumerate(subject.sections)
-    }
-    items = "".join(f'<item id="c{name[0]}" href="{name}" media-type="application/xhtml+xml"/>' for name in pages)
-    spine = "".join(f'<itemref idref="c{name[0]}"/>' for name in pages)
-    package = (
-        '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>'
-        f"<dc:title>{subject.name}</dc:title></metadata><manifest>{items}</manifest><spine>{spine}</spine></package>"
-    )
-    container = (
-        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
-        '<rootfile full-path="book.opf"/></rootfiles></container>'
-    )
-    return zipped(
-        {"mimetype": "application/epub+zip", "META-INF/container.xml": container, "book.opf": package, **pages}
-    )
-
-
-def _notebook(subject: Subject) -> bytes:
-    cells = [{"cell_type": "markdown", "source": f"# {subject.name}"}]
-    cells += [{"cell_type": "markdown", "source": [f"## {heading}\n", text]} for heading, text in subject.sections]
-    return json.dumps({"nbformat": 4, "metadata": {}, "cells": cells}).encode()
-
-
-def _mail(subject: Subject) -> bytes:
-    message = EmailMessage()
-    message["From"], message["To"], message["Subject"] = "ada@example.org", "bo@example.org", subject.name
-    message.set_content("\n\n".join(text for _, text in subject.sections))
-    return message.as_bytes()
-
-
-def _mailbox(subject: Subject) -> bytes:
-    mails = []
-    for heading, text in subject.sections:
-        message = EmailMessage()
-        message["From"], message["To"], message["Subject"] = "ada@example.org", "bo@example.org", heading
-        message.set_content(text)
-        mails.append(b"From ada@example.org Mon Nov 23 00:00:00 2026\n" + message.as_bytes() + b"\n\n")
-    return b"".join(mails)
-
-
-def _rst(subject: Subject) -> bytes:
-    parts = [subject.name, "=" * len(subject.name), ""]
-    for heading, text in subject.sections:
-        parts += [heading, "-" * len(heading), "", text, ""]
-    return "\n".join(parts).encode()
-
-
 def _table(delimiter: str) -> Callable[[Subject], bytes]:
     def write(subject: Subject) -> bytes:
         file = io.StringIO()
@@ -247,11 +119,6 @@ def _table(delimiter: str) -> Callable[[Subject], bytes]:
         return file.getvalue().encode()
 
     return write
-
-
-def _markdown(subject: Subject) -> bytes:
-    sections = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in subject.sections)
-    return f"---\ntags: crafts\n---\n# {subject.name}\n\n{sections}\n".encode()
 
 
 def _code(subject: Subject) -> bytes:
@@ -267,27 +134,32 @@ def _text(subject: Subject) -> bytes:
     return text.encode("utf-16") if subject.name < "H" else text.replace("–", ":").encode("latin-1")
 
 
-def _rows(text: str) -> list[tuple[str, str]]:
-    return [("Matter", "Note"), ("General", text)]
+def _tables(subject: Subject) -> dict[str, tuple[tuple[str, ...], ...]]:
+    return {heading: (("Matter", "Note"), ("General", text)) for heading, text in subject.sections}
+
+
+def _of(make: Callable[..., bytes], *, titled: bool = True) -> Callable[[Subject], bytes]:
+    """Return what has a sample of its kind tell of a subject, by its title and its first heading, which are the same."""
+    return lambda subject: make(*[subject.name] * (1 + titled), subject.sections)
 
 
 _WRITERS: dict[str, tuple[tuple[str, str], Callable[[Subject], bytes], str | None]] = {
     "pdf": ((".pdf", ".PDF"), _pdf, "page"),
-    "html": ((".html", ".xhtml"), _html, "section"),
-    "docx": ((".docx", ".docx"), _docx, "section"),
-    "pptx": ((".pptx", ".pptx"), _pptx, "slide"),
-    "xlsx": ((".xlsx", ".xlsx"), _xlsx, "sheet"),
-    "odt": ((".odt", ".odt"), _odt, "section"),
-    "ods": ((".ods", ".ods"), _ods, "sheet"),
-    "odp": ((".odp", ".odp"), _odp, "slide"),
-    "epub": ((".epub", ".epub"), _epub, "section"),
-    "ipynb": ((".ipynb", ".ipynb"), _notebook, "section"),
-    "email": ((".eml", ".eml"), _mail, None),
-    "mbox": ((".mbox", ".mbox"), _mailbox, "section"),
-    "rst": ((".rst", ".rest"), _rst, "section"),
+    "html": ((".html", ".xhtml"), _of(samples.html_page), "section"),
+    "docx": ((".docx", ".docx"), _of(samples.docx_file), "section"),
+    "pptx": ((".pptx", ".pptx"), _of(samples.pptx_file), "slide"),
+    "xlsx": ((".xlsx", ".xlsx"), lambda each: samples.xlsx_file(each.name, _tables(each)), "sheet"),
+    "odt": ((".odt", ".odt"), _of(samples.odt_file, titled=False), "section"),
+    "ods": ((".ods", ".ods"), lambda each: samples.ods_file(_tables(each)), "sheet"),
+    "odp": ((".odp", ".odp"), _of(samples.odp_file, titled=False), "slide"),
+    "epub": ((".epub", ".epub"), _of(samples.epub_file, titled=False), "section"),
+    "ipynb": ((".ipynb", ".ipynb"), _of(samples.notebook, titled=False), "section"),
+    "email": ((".eml", ".eml"), lambda each: samples.mail(each.name, *(text for _, text in each.sections)), None),
+    "mbox": ((".mbox", ".mbox"), lambda each: samples.mailbox(*starmap(samples.mail, each.sections)), "section"),
+    "rst": ((".rst", ".rest"), _of(samples.rst, titled=False), "section"),
     "csv": ((".csv", ".csv"), _table(","), None),
     "tsv": ((".tsv", ".tab"), _table("\t"), None),
-    "markdown": ((".md", ".markdown"), _markdown, "section"),
+    "markdown": ((".md", ".markdown"), _of(samples.markdown), "section"),
     "code": ((".py", ".rb"), _code, None),
     "text": ((".txt", ""), _text, None),
 }

@@ -1,22 +1,32 @@
 """Files of every kind, made by the formats' own libraries or by hand: headings, a table, several pages.
 
-Every file of structure tells of a tide table: `HEADINGS` are its headings, `CELLS` the rows of its table.
+Every file of structure tells of a tide table: `HEADINGS` are its headings, `CELLS` the rows of its table; most can tell
+of another subject, with other headings and texts of their sections.
 """
 
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from email.message import EmailMessage
+from types import MappingProxyType
+from typing import Any
 
 import docx
 import pptx
 import xlsxwriter
 from fpdf import FPDF, TextStyle
 
+Rows = tuple[tuple[str, ...], ...]
+Sections = tuple[tuple[str, str], ...]
+"""Headings and texts."""
+Tables = Mapping[str, Rows]
 HEADINGS = ("Tides of the bay", "High water", "Low water")
 CELLS = (("Place", "Hours"), ("Harbour", "12"), ("Island", "15"))
 HIGH = "The harbour floods at noon, and boats with a deep keel may leave."
 LOW = "The sandbank dries at dusk, and seals rest on it until the water returns."
+SECTIONS = ((HEADINGS[1], HIGH), (HEADINGS[2], LOW))
+TABLES = dict.fromkeys(HEADINGS[1:], CELLS)
 PIPE_TABLE = "| Place | Hours |\n| --- | --- |\n| Harbour | 12 |\n| Island | 15 |"
 
 
@@ -87,54 +97,52 @@ def outlined_pdf() -> bytes:
     return bytes(paper.output())
 
 
-def docx_file() -> bytes:
+def docx_file(title: str = "Tides", top: str = HEADINGS[0], sections: Sections = SECTIONS) -> bytes:
     document = docx.Document()
-    document.core_properties.title = "Tides"
+    document.core_properties.title = title
     document.core_properties.author = "Ada Tide"
     document.core_properties.keywords = "sea, moon"
-    document.add_heading(HEADINGS[0], 0)
-    document.add_heading(HEADINGS[1], 1)
-    document.add_paragraph(HIGH)
-    document.add_paragraph("Bring boots", style="List Bullet")
-    document.add_heading(HEADINGS[2], 2)
-    document.add_paragraph(LOW)
-    rows = document.add_table(len(CELLS), 2)
-    for row, cells in zip(rows.rows, CELLS, strict=True):
-        for cell, text in zip(row.cells, cells, strict=True):
-            cell.text = text
+    document.add_heading(top, 0)
+    for level, (heading, text) in enumerate(sections, start=1):
+        document.add_heading(heading, level)
+        document.add_paragraph(text)
+        if level == 1:
+            document.add_paragraph("Bring boots", style="List Bullet")
+    fill(document.add_table(len(CELLS), 2))
     return saved(document)
 
 
-def saved(document: docx.document.Document) -> bytes:
+def fill(table: Any) -> None:
+    for row, cells in zip(table.rows, CELLS, strict=True):
+        for cell, text in zip(row.cells, cells, strict=True):
+            cell.text = text
+
+
+def saved(document: docx.document.Document | pptx.presentation.Presentation) -> bytes:
     file = io.BytesIO()
     document.save(file)
     return file.getvalue()
 
 
-def pptx_file() -> bytes:
+def pptx_file(title: str = "Tides", top: str = HEADINGS[0], sections: Sections = SECTIONS) -> bytes:
     presentation = pptx.Presentation()
-    presentation.core_properties.title = "Tides"
-    for heading, text in zip(HEADINGS, ("An almanac", HIGH, LOW), strict=True):
+    presentation.core_properties.title = title
+    for heading, text in ((top, "An almanac"), *sections):
         slide = presentation.slides.add_slide(presentation.slide_layouts[1])
         slide.shapes.title.text = heading
         slide.placeholders[1].text = text
     slide.notes_slide.notes_text_frame.text = "Speak of the seals"
-    frame = slide.shapes.add_table(len(CELLS), 2, 0, 0, 5_000_000, 1_000_000)
-    for row, cells in zip(frame.table.rows, CELLS, strict=True):
-        for cell, text in zip(row.cells, cells, strict=True):
-            cell.text = text
-    file = io.BytesIO()
-    presentation.save(file)
-    return file.getvalue()
+    fill(slide.shapes.add_table(len(CELLS), 2, 0, 0, 5_000_000, 1_000_000).table)
+    return saved(presentation)
 
 
-def xlsx_file() -> bytes:
+def xlsx_file(title: str = "Tides", tables: Tables = TABLES) -> bytes:
     file = io.BytesIO()
     with xlsxwriter.Workbook(file, {"in_memory": True}) as workbook:
-        workbook.set_properties({"title": "Tides", "author": "Ada Tide"})
-        for name in HEADINGS[1:]:
+        workbook.set_properties({"title": title, "author": "Ada Tide"})
+        for name, rows in tables.items():
             sheet = workbook.add_worksheet(name)
-            for row, cells in enumerate(CELLS, start=2):
+            for row, cells in enumerate(rows, start=2):
                 for column, text in enumerate(cells, start=1):
                     sheet.write(row, column, int(text) if text.isdigit() else text)
         workbook.add_worksheet("Secret").hide()
@@ -168,38 +176,34 @@ def odf(kind: str, body: str, styles: str = "", pages: str = "") -> bytes:
     )
 
 
-def _odf_table() -> str:
-    rows = "".join(
-        "<table:table-row>"
-        + "".join(f"<table:table-cell><text:p>{cell}</text:p></table:table-cell>" for cell in row)
-        + "</table:table-row>"
-        for row in CELLS
-    )
-    return f'<table:table table:name="Hours">{rows}</table:table>'
+def _odf_table(name: str, rows: Rows) -> str:
+    cells = "<table:table-cell><text:p>{}</text:p></table:table-cell>".format
+    told = "".join(f"<table:table-row>{''.join(map(cells, row))}</table:table-row>" for row in rows)
+    return f'<table:table table:name="{name}">{told}</table:table>'
 
 
-def odt_file() -> bytes:
+def odt_file(top: str = HEADINGS[0], sections: Sections = SECTIONS) -> bytes:
+    first, second = (f'<text:h text:outline-level="2">{head}</text:h><text:p>{text}' for head, text in sections)
     return odf(
         "text",
-        f'<office:text><text:h text:outline-level="1">{HEADINGS[0]}</text:h>'
-        f'<text:h text:outline-level="2">{HEADINGS[1]}</text:h><text:p>{HIGH}</text:p>'
+        f'<office:text><text:h text:outline-level="1">{top}</text:h>{first}</text:p>'
         "<text:list><text:list-item><text:p>Bring boots</text:p></text:list-item></text:list>"
-        f'<text:h text:outline-level="2">{HEADINGS[2]}</text:h><text:p>{LOW}<text:line-break/>Twice</text:p>'
-        f"{_odf_table()}</office:text>",
+        f"{second}<text:line-break/>Twice</text:p>{_odf_table('Hours', CELLS)}</office:text>",
     )
 
 
-def odp_file() -> bytes:
+def odp_file(top: str = HEADINGS[0], sections: Sections = SECTIONS) -> bytes:
     slides = "".join(
         f'<draw:page draw:name="p"><draw:frame><draw:text-box><text:p>{heading}</text:p></draw:text-box></draw:frame>'
         f"<draw:frame><draw:text-box><text:p>{text}</text:p></draw:text-box></draw:frame></draw:page>"
-        for heading, text in zip(HEADINGS, ("An almanac", HIGH, LOW), strict=True)
+        for heading, text in ((top, "An almanac"), *sections)
     )
     return odf("presentation", f"<office:presentation>{slides}</office:presentation>")
 
 
-def ods_file() -> bytes:
-    return odf("spreadsheet", f"<office:spreadsheet>{_odf_table()}</office:spreadsheet>")
+def ods_file(tables: Tables = MappingProxyType({"Hours": CELLS})) -> bytes:
+    told = "".join(_odf_table(name, rows) for name, rows in tables.items())
+    return odf("spreadsheet", f"<office:spreadsheet>{told}</office:spreadsheet>")
 
 
 def html_table() -> str:
@@ -207,25 +211,27 @@ def html_table() -> str:
     return f"<table>{rows}</table>"
 
 
-def html_page() -> bytes:
-    return f"""<!DOCTYPE html><html lang="en-GB"><head><meta charset="utf-8"><title>Tides</title>
+def html_page(title: str = "Tides", top: str = HEADINGS[0], sections: Sections = SECTIONS) -> bytes:
+    (first, high), (second, low) = sections
+    return f"""<!DOCTYPE html><html lang="en-GB"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="author" content="Ada Tide"><script>alert("script")</script><style>p {{color: red}}</style></head><body>
 <header><a href="/">Home of the almanac</a></header><nav><ul><li><a href="/a">Navigation</a></li></ul></nav>
 <div id="cookie-banner">We use cookies <button>Accept</button></div><div hidden>Hidden words</div>
-<main><h1>{HEADINGS[0]}<a href="#t">¶</a></h1><h2>{HEADINGS[1]}</h2><p>{HIGH}</p><ol><li>Bring boots<ul><li>of rubber</li></ul>
+<main><h1>{top}<a href="#t">¶</a></h1><h2>{first}</h2><p>{high}</p><ol><li>Bring boots<ul><li>of rubber</li></ul>
 </li><li>and a <b>map</b></li></ol><pre><code class="language-python">x = 1
 # no heading
-</code></pre><h2>{HEADINGS[2]}</h2><p>{LOW}<br># no heading either</p>{html_table()}</main>
+</code></pre><h2>{second}</h2><p>{low}<br># no heading either</p>{html_table()}</main>
 <aside>Related pages</aside><footer>Imprint</footer></body></html>""".encode()
 
 
-def epub_file() -> bytes:
+def epub_file(title: str = "Tides", sections: Sections = SECTIONS) -> bytes:
+    (first, high), (second, low) = sections
     chapters = {
-        "two.xhtml": f"<html><body><h1>{HEADINGS[2]}</h1><p>{LOW}</p>{html_table()}</body></html>",
-        "one.xhtml": f"<html><body><h1>{HEADINGS[1]}</h1><p>{HIGH}&nbsp;</p></body></html>",
+        "two.xhtml": f"<html><body><h1>{second}</h1><p>{low}</p>{html_table()}</body></html>",
+        "one.xhtml": f"<html><body><h1>{first}</h1><p>{high}&nbsp;</p></body></html>",
     }
-    package = """<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>
-<dc:title>Tides</dc:title><dc:creator>Ada Tide</dc:creator><dc:language>en-GB</dc:language><dc:subject>sea</dc:subject>
+    package = f"""<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>
+<dc:title>{title}</dc:title><dc:creator>Ada Tide</dc:creator><dc:language>en-GB</dc:language><dc:subject>sea</dc:subject>
 </metadata><manifest><item id="n" href="nav.xhtml" properties="nav" media-type="application/xhtml+xml"/>
 <item id="2" href="two.xhtml" media-type="application/xhtml+xml"/><item id="1" href="one.xhtml" media-type="application/xhtml+xml"/>
 </manifest><spine><itemref idref="n"/><itemref idref="1"/><itemref idref="2"/></spine></package>"""
@@ -241,13 +247,14 @@ def epub_file() -> bytes:
     )
 
 
-def notebook() -> bytes:
+def notebook(top: str = HEADINGS[0], sections: Sections = SECTIONS) -> bytes:
+    (first, high), (second, low) = sections
     return json.dumps(
         {
             "nbformat": 4,
             "metadata": {"language_info": {"name": "python"}},
             "cells": [
-                {"cell_type": "markdown", "source": [f"# {HEADINGS[0]}\n", "\n", f"## {HEADINGS[1]}\n", HIGH]},
+                {"cell_type": "markdown", "source": [f"# {top}\n", "\n", f"## {first}\n", high]},
                 {
                     "cell_type": "code",
                     "source": "# no heading\nprint(12)",
@@ -256,13 +263,13 @@ def notebook() -> bytes:
                         {"output_type": "display_data", "data": {"image/png": "aGFsbG8=", "text/plain": "x" * 5_000}},
                     ],
                 },
-                {"cell_type": "markdown", "source": f"## {HEADINGS[2]}\n{LOW}\n\n{PIPE_TABLE}"},
+                {"cell_type": "markdown", "source": f"## {second}\n{low}\n\n{PIPE_TABLE}"},
             ],
         }
     ).encode()
 
 
-def mail(subject: str = HEADINGS[0], *, only_html: bool = False) -> bytes:
+def mail(subject: str = HEADINGS[0], *texts: str, only_html: bool = False) -> bytes:
     message = EmailMessage()
     message["From"], message["To"], message["Subject"] = "Ada Tide <ada@example.org>", "bo@example.org", subject
     if only_html:
@@ -270,27 +277,29 @@ def mail(subject: str = HEADINGS[0], *, only_html: bool = False) -> bytes:
             f"<h2>{HEADINGS[1]}</h2><p>{HIGH}</p>{html_table()}<script>alert(1)</script>", subtype="html"
         )
     else:
-        message.set_content(f"{HIGH}\n\n{LOW}\n")
-        message.add_alternative(f"<p>{HIGH}</p>", subtype="html")
+        texts = texts or (HIGH, LOW)
+        message.set_content("\n\n".join((*texts, "")))
+        message.add_alternative(f"<p>{texts[0]}</p>", subtype="html")
     message.add_attachment(b"%PDF", maintype="application", subtype="pdf", filename="chart.pdf")
     return message.as_bytes()
 
 
-def mailbox() -> bytes:
-    mails = (mail(HEADINGS[1]), mail(HEADINGS[2], only_html=True))
+def mailbox(*mails: bytes) -> bytes:
     return b"".join(
         b"From ada@example.org Mon Nov 23 00:00:00 2026\n" + each.replace(b"\nFrom ", b"\n>From ") + b"\n\n"
-        for each in mails
+        for each in mails or (mail(HEADINGS[1]), mail(HEADINGS[2], only_html=True))
     )
 
 
-RST = f"""{HEADINGS[0]}
-================
+def rst(top: str = HEADINGS[0], sections: Sections = SECTIONS) -> bytes:
+    (first, high), (second, low) = sections
+    return f"""{top}
+{"=" * len(top)}
 
-{HEADINGS[1]}
-----------
+{first}
+{"-" * len(first)}
 
-{HIGH} See :ref:`the chart <chart>` and :py:func:`~sea.level`.
+{high} See :ref:`the chart <chart>` and :py:func:`~sea.level`.
 
 .. code-block:: python
 
@@ -300,10 +309,10 @@ RST = f"""{HEADINGS[0]}
 .. versionadded:: 2.0
    The moon counts.
 
-{HEADINGS[2]}
----------
+{second}
+{"-" * len(second)}
 
-{LOW}
+{low}
 
 =======  =====
 Place    Hours
@@ -319,22 +328,9 @@ Island   15
    <script>alert(1)</script>
 """.encode()
 
+
 CSV = "\n".join(";".join(row) for row in CELLS).encode()
 TSV = "\n".join("\t".join(row) for row in CELLS).encode()
-MARKDOWN = f"""---
-title: Tides
-tags: sea, moon
----
-# {HEADINGS[0]}
-
-## {HEADINGS[1]}
-{HIGH}
-
-## {HEADINGS[2]}
-{LOW}
-
-{PIPE_TABLE}
-""".encode()
 ASCIIDOC = f"""// A comment
 = {HEADINGS[0]}
 :toc:
@@ -390,6 +386,24 @@ CODE = b"def tide():\n    return 12\n"
 TEXT = f"{HIGH}\n\n{LOW}\n".encode()
 
 
+def markdown(title: str = "Tides", top: str = HEADINGS[0], sections: Sections = SECTIONS) -> bytes:
+    (first, high), (second, low) = sections
+    return f"""---
+title: {title}
+tags: sea, moon
+---
+# {top}
+
+## {first}
+{high}
+
+## {second}
+{low}
+
+{PIPE_TABLE}
+""".encode()
+
+
 def samples() -> dict[str, tuple[str, bytes]]:
     """Return a file of every kind that is read: the kind's name to (name of the file, its bytes)."""
     return {
@@ -405,14 +419,14 @@ def samples() -> dict[str, tuple[str, bytes]]:
         "ipynb": ("a.ipynb", notebook()),
         "email": ("a.eml", mail()),
         "mbox": ("a.mbox", mailbox()),
-        "rst": ("a.rst", RST),
+        "rst": ("a.rst", rst()),
         "csv": ("a.csv", CSV),
         "tsv": ("a.tsv", TSV),
         "asciidoc": ("a.adoc", ASCIIDOC),
         "org": ("a.org", ORG),
         "latex": ("a.tex", LATEX),
         "subtitles": ("a.vtt", SUBTITLES),
-        "markdown": ("a.md", MARKDOWN),
+        "markdown": ("a.md", markdown()),
         "code": ("a.py", CODE),
         "text": ("a.txt", TEXT),
     }
