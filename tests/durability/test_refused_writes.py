@@ -4,6 +4,7 @@ What a full queue refuses is tested in tests/wrapper/indexing/test_lag.py, bad d
 tests/wrapper/routes/documents/test_add_documents.py.
 """
 
+import json
 import uuid
 
 from schemas.documents import parse_document, to_batch
@@ -40,9 +41,14 @@ def test_below_the_disk_floor_nothing_is_stored_and_reads_go_on(serve, tmp_path)
             session.post(f"{full.url}/collections", json={"name": "another"}),
             session.patch(f"{base}/documents/{given[0]['id']}", json={"text": "changed"}),
             session.put(f"{base}/metadata", json={"metadata": {"a": 1}}),
+            session.post(
+                f"{base}/documents", data=json.dumps(given[0]), headers={"Content-Type": "application/x-ndjson"}
+            ),
+            session.delete(f"{base}/documents", json={"ids": [given[0]["id"]]}),
+            *(session.delete(each) for each in (f"{base}/documents/all", base)),
             *(session.post(full.url + path, json=body) for path, body in TEXTS.items()),
         ]
-        assert [answer.status_code for answer in refused] == [507] * 7
+        assert [answer.status_code for answer in refused] == [507] * 11
         assert {answer.json()["code"] for answer in refused} == {"disk_floor_reached"}
     assert ask(full, "GET", "/collections/kept") == before
     disk = ask(full, "GET", "/health")["disk"]

@@ -97,6 +97,7 @@ def test_a_connection_that_cannot_rerank_is_refused(client, path, field):
         documents = {"documents": DOCUMENTS} if path == "/rerank" else {}
         answer = client.post(path, json={"query": QUERY, field: connection, **documents})
         assert (answer.status_code, answer.json["code"], answer.json["details"]["field"]) == (status, code, field)
+    assert answer.json["details"]["allowed"] == ["tei"]  # by the last one, which is there and of another type
 
 
 @pytest.fixture

@@ -61,6 +61,8 @@ def test_start_line_is_where_the_chunk_starts(text):
     source = text.split("\n")
     for chunk in split_sections(text):
         assert source[chunk.start_line - 1].rstrip() == chunk.text.split("\n")[0].rstrip()
+    for chunk in split_windows(text, tokens=CL100K, max_tokens=40, overlap_tokens=10):
+        assert chunk.text.split("\n")[0].rstrip() in source[chunk.start_line - 1]
 
 
 def sections(chunks: list[Chunk]) -> list[tuple[str, str]]:

@@ -57,15 +57,6 @@ def test_any_text_is_within_the_limit_and_whole(text, max_tokens, syntax):
     assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(text.removeprefix("\ufeff").split())
 
 
-@pytest.mark.slow
-@given(markdown)
-@settings(max_examples=40, deadline=None)
-def test_start_line_is_where_the_chunk_starts(text):
-    source = text.split("\n")
-    for chunk in split_windows(text, tokens=CL100K, max_tokens=40, overlap_tokens=10):
-        assert chunk.text.split("\n")[0].rstrip() in source[chunk.start_line - 1]
-
-
 def test_a_text_up_to_the_limit_is_one_chunk_and_one_a_little_over_it_leaves_no_silly_tail():
     text = "# Notes\n\n" + SENTENCE * 20
     limit = CL100K.count(text.rstrip())

@@ -12,7 +12,7 @@ from schemas.access.callers import ANYBODY, acting_as, carried
 from schemas.connections import Connection
 from schemas.contracts.rerank import RerankDocument, RerankRequest
 from schemas.contracts.search import FusedResult
-from schemas.errors import ConflictError, InvalidInputError, NotFoundError, UnauthorizedError
+from schemas.errors import InvalidInputError, UnauthorizedError
 from tests.support.live import PATIENCE_SECONDS
 
 
@@ -69,15 +69,6 @@ def test_the_first_results_are_returned_in_the_order_of_the_connection(reranking
     assert (receipt.connection, receipt.status, receipt.count, receipt.error) == ("scripted", "ok", RERANKED, None)
     order, _ = reranking.reordered("scripted", "q", found("b", "a", "c"), PATIENCE_SECONDS)
     assert [each.content for each in order] == ["b", "a", "c"]
-
-
-def test_a_connection_must_be_there_and_rerank(reranking):
-    assert [reranking.connection_of(each) for each in ("scripted", None)] == ["scripted", None]
-    with pytest.raises(NotFoundError):
-        reranking.connection_of("nobody")
-    with pytest.raises(ConflictError) as caught:
-        reranking.connection_of("default")
-    assert caught.value.details["allowed"] == ["scripted"]
 
 
 def test_a_connection_is_not_asked_for_a_caller_who_may_not_go_on_nor_about_nothing(reranking, act):

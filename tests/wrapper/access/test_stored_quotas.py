@@ -90,14 +90,6 @@ def test_at_a_limit_and_above_one_that_was_lowered_what_is_there_is_replaced_del
     assert add(service, key, "team-a", document(1, "a" * 60)).status_code == 507
 
 
-def test_a_repeat_of_a_write_is_answered_as_the_first_was(service):
-    key = service.key("write", collections=("team-a",), documents=1) | {"Idempotency-Key": "once within the quota"}
-    first = add(service, key, "team-a", document(1))
-    again = add(service, key, "team-a", document(1))
-    assert (first.status_code, again.status_code) == (202, 202)
-    assert again.headers["Idempotent-Replayed"] == "true"
-
-
 def test_writers_at_the_same_time_never_exceed_it(service):
     key = service.key("write", collections=("team-*",), documents=20)
 

@@ -51,14 +51,6 @@ def test_a_name_that_the_service_uses_in_the_engine_is_refused(client, chroma, n
     assert name not in [each.name for each in chroma.list_collections()]
 
 
-def test_an_existing_name_is_a_conflict(client, filled, unchanged):
-    name = filled(metadata={"kept": True})
-    with unchanged(name):
-        answer = client.post("/collections", json={"name": name, "metadata": {"other": True}})
-    assert answer.status_code == 409
-    assert (answer.json["code"], answer.json["details"]["field"]) == ("collection_exists", "name")
-
-
 def test_collections_are_listed_by_pages_of_a_prefix(client, collection):
     names = sorted(f"{collection}{end}" for end in ("-b", "-C", ".a", "_1", "z9"))
     for name in [*names, f"A{collection}"]:

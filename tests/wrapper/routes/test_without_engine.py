@@ -104,32 +104,6 @@ def test_health_does_not_wait_for_the_engine(monkeypatch, open_client):
             gate.set()
 
 
-@pytest.mark.slow
-def test_writes_are_refused_below_the_disk_floor_and_reads_go_on(open_client):
-    with open_client() as client:
-        client.post("/collections", json={"name": "abc"})
-        client.post("/collections/abc/documents", json={"documents": TWO_DOCUMENTS})
-    with open_client(disk_floor_mb=10**9) as client:
-        before = client.get("/collections/abc").json
-        url = "/collections/abc"
-        for answer in (
-            client.post("/collections", json={"name": "another"}),
-            client.put(f"{url}/metadata", json={"metadata": {"x": 1}}),
-            client.post(f"{url}/documents", json={"documents": [{**TWO_DOCUMENTS[0], "id": "c"}]}),
-            client.post(
-                f"{url}/documents", data='{"text": "c", "embedding": [1, 1]}', content_type="application/x-ndjson"
-            ),
-            client.patch(f"{url}/documents/a", json={"text": "new"}),
-            client.delete(f"{url}/documents", json={"ids": ["a"]}),
-            client.delete(f"{url}/documents/all"),
-            client.delete(url),
-        ):
-            assert (answer.status_code, answer.json["code"]) == (507, "disk_floor_reached")
-        assert client.get(url).json == before
-        assert client.get(f"{url}/documents").json["total"] == 2
-        assert client.post(f"{url}/query", json={"query_embedding": [1, 0]}).status_code == 200
-
-
 HOUR = {"write_wait_seconds": 3600.0}
 URL = "/collections/abc"
 FIRST = {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]}

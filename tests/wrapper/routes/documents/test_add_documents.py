@@ -55,11 +55,6 @@ def test_ids_are_in_the_order_of_the_request_and_made_where_missing(add, filled)
     assert second != third
 
 
-def test_a_different_order_of_metadata_keys_is_not_a_change(add, filled):
-    name = filled([_document(metadata={"a": 1, "b": {"c": 1, "d": 2}})])
-    assert add(name, [_document(metadata={"b": {"d": 2, "c": 1}, "a": 1})]).json["unchanged"] == 1
-
-
 @pytest.mark.parametrize(
     ("on_conflict", "counts", "left"),
     [

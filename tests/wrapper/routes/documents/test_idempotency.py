@@ -84,7 +84,8 @@ def test_creating_a_collection_again_with_the_key_is_not_a_conflict(client, coll
     body, headers = {"name": collection}, {"Idempotency-Key": key}
     first, again = (client.post("/collections", json=body, headers=headers) for _ in range(2))
     assert (first.status_code, again.status_code, again.json) == (201, 201, first.json)
-    assert client.post("/collections", json=body).status_code == 409
+    taken = client.post("/collections", json=body)
+    assert (taken.status_code, taken.json["code"], taken.json["details"]["field"]) == (409, "collection_exists", "name")
 
 
 def test_a_repeated_patch_changes_nothing_and_is_answered_with_the_document_as_it_is_now(

@@ -57,15 +57,6 @@ def _groups(answer):
     ]
 
 
-def test_each_hit_returns_its_group_once_ranked_by_its_best_hit(query, name):
-    answer = query(name, {"by": "section", "order_by": ["place"]}, top_k=3)
-    assert [each["id"] for each in answer.json["results"]] == ["b1", "a1", "a3"]
-    assert _groups(answer) == [
-        ("b", 1, [("b1", True)], 1, True),
-        ("a", 2, [("a1", True), ("a2", False), ("a3", True)], 3, True),
-    ]
-
-
 def test_groups_have_the_best_distance_and_hits_their_own(query, name):
     answer = query(name, {"by": "section"}, top_k=3).json
     distances = {each["id"]: each["distance"] for each in answer["results"]}
@@ -74,20 +65,6 @@ def test_groups_have_the_best_distance_and_hits_their_own(query, name):
         for document in group["documents"]:
             assert document.get("distance") == distances.get(document["id"])
             assert document["text"] == f"text {document['id']}"
-
-
-BOOK = [
-    _document(f"p-{number:02}", [1.0, number / 100], book="p", page=number, part=number // 50) for number in range(100)
-]
-
-
-def test_the_hit_is_inside_the_limit_and_the_window(gather, query, filled):
-    name = filled(BOOK)
-    (group,) = gather(name, ids=["p-84"], by="book", order_by="page", limit=3).json["groups"]
-    assert [(each["id"], each["place"]) for each in group["documents"]] == [("p-83", 84), ("p-84", 85), ("p-85", 86)]
-    assert (group["total"], group["complete"]) == (100, False)
-    answer = query(name, {"by": "book", "order_by": "page", "before": 1, "after": 1}, top_k=1)
-    assert _groups(answer) == [("p", 1, [("p-00", True), ("p-01", False)], 100, False)]
 
 
 def test_ids_and_fields_that_no_document_has_are_named(gather, query, name):

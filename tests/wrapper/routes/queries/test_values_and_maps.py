@@ -143,24 +143,3 @@ def test_only_what_matches_is_placed(projection):
     # On a line, as far from each other as the map is wide.
     assert [sorted(answer["points"]["x"]), answer["points"]["y"]] == [[-1, 1], [0, 0]]
     assert answer["explained"] == [1, 0]
-
-
-def test_a_limit_gives_some_of_the_same_points(projection):
-    whole, some = projection().json, projection(limit=2).json
-    assert (some["total"], some["sampled"], some["points"]["ids"]) == (3, True, ["a", "b"])
-    assert some["points"]["x"] == whole["points"]["x"][:2]
-    assert len(projection(limit=10**9).json["points"]["ids"]) == 3
-
-
-@pytest.mark.parametrize(
-    "documents",
-    [[], PLACED[:1], [{**PLACED[0], "id": each} for each in "abc"], [{"id": "a", "text": "", "embedding": [2]}]],
-    ids=["none", "one", "equal", "one number"],
-)
-def test_documents_that_do_not_differ_lie_in_one_place(client, filled, documents):
-    name = filled(documents)
-    answer = client.get(f"/collections/{name}/projection?field=kind")
-    assert answer.status_code == 200
-    assert (answer.json["total"], answer.json["explained"]) == (len(documents), [0, 0])
-    for axis in "xy":
-        assert answer.json["points"][axis] == [0] * len(documents)
