@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 from compose_pydantic.models import ComposeSpecification
-from pydantic import ValidationError
 
 from guide.gathering import AT_THE_TOP
 from schemas.settings import AccessSettings, RegistrySettings, WrapperSettings
@@ -49,20 +48,6 @@ def test_what_is_named_is_there_and_compose_takes_the_file(composed):
     assert {name for each in services for name in each.get("secrets", ())} == set(composed.get("secrets", ()))
     assert {name for each in services for name in each.get("depends_on", ())} <= set(composed["services"])
     assert {name for each in services for name in each.get("networks", ())} == set(composed.get("networks", ()))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda services: services["proxy"].update(readonly=True),
-        lambda services: services["rag-1"].update(cap_drop={"ALL": True}),
-        lambda services: services["rag-1"]["depends_on"]["chroma"].update(condition="healthy"),
-    ],
-)
-def test_a_fault_of_the_file_is_found(scaled, change):
-    change(scaled["services"])
-    with pytest.raises(ValidationError):
-        ComposeSpecification.model_validate(scaled)
 
 
 def test_files_that_are_mounted_or_named_by_the_page_are_there_and_secrets_are_not_kept(scaled):

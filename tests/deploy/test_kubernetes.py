@@ -62,21 +62,6 @@ def test_kubernetes_takes_every_manifest(file):
     assert manifests or file.parent.name == "monitoring"
 
 
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        (lambda spec: spec.update(replica=1), "spec.replica: Extra inputs"),
-        (lambda spec: spec.update(replicas="2"), "spec.replicas: Input should be a valid integer"),
-        (lambda spec: spec.pop("selector"), "spec.selector: Field required"),
-    ],
-)
-def test_a_fault_of_a_manifest_is_found(change, fault):
-    [manifest] = manifests_in(FOLDER / "base" / "statefulset.yaml")
-    change(manifest["spec"])
-    [found] = faults_of(manifest)
-    assert fault in found
-
-
 def test_kinds_that_there_are_not_are_found_and_chroma_is_the_one_that_the_service_is_made_for():
     assert faults_of({"apiVersion": "apps/v1", "kind": "StatefullSet"}) == ["Kubernetes has no StatefullSet in apps/v1"]
     compose = yaml.safe_load((PROJECT / "compose.yaml").read_text())

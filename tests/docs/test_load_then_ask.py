@@ -9,7 +9,6 @@ import pytest
 
 from tests.docs.examples import PROJECT, copy_beginnings, reader, tokens
 from tests.support.live import live_service
-from tests.support.mcp_clients import called, over_http, text_of, within_bounds
 from tests.support.model_server import model_server
 
 QUESTION = "What survives kill -9?"
@@ -123,22 +122,3 @@ def test_every_way_to_ask_finds_loaded_texts_above_others(ask, service):
     asked = {path: answer["receipt"]["collections"] for path, answer in answers.items()}
     assert asked == {path: {LOADED: {"status": "asked"}} for path in WAYS}
     assert "kill -9" in service.chat_requests[-1].body["messages"][0]["content"]
-
-
-def test_tools_of_language_models_find_loaded_texts(service, loaded):
-    found = within_bounds(called, over_http(service.url), "rag_query", {"query": QUESTION})
-    assert found.structured_content["results"][0]["metadata"]["source"] == SOURCE
-    assert found.structured_content["receipt"]["collections"][LOADED] == {"status": "asked"}
-    context = within_bounds(called, over_http(service.url), "rag_context", {"topic": QUESTION})
-    assert context.structured_content["sources"][0]["collection"] == LOADED
-    assert "kill -9" in text_of(context)
-
-
-def test_a_found_chunk_is_read_in_its_collection(ask, service):
-    results = ask("/api/rag/search", query=QUESTION)["results"]
-    assert results
-    with service.session() as session:
-        for found in results:
-            told = found["metadata"]
-            read = session.get(f"{service.url}/collections/{told['collection']}/documents/{told['chunkId']}")
-            assert read.json()["text"] == found["text"]

@@ -4,7 +4,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from providers.base import CAPABILITIES, Library, ProviderContext, RagProvider, SupportsSearch
+from providers.base import Library, ProviderContext, RagProvider, SupportsSearch
 from registry.provider_discovery import BUILTINS, Builtin, discover
 from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
 from schemas.connections import KINDS
@@ -94,10 +94,3 @@ def test_a_strangers_package_that_fails_stays_listed_and_harms_nobody(value, rea
     [entry] = registry.entries()
     assert (entry.kind, entry.id, entry.viable) == ("embedding", "broken", False)
     assert entry.reason.startswith(reason)
-
-
-def test_every_capability_is_a_type():
-    assert set(CAPABILITIES) == {
-        "collections", "search", "embeddings", "metadata_filtering",
-        "dynamic_collections", "text_search", "gather", "order_by",
-    }  # fmt: skip

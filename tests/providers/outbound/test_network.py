@@ -16,7 +16,7 @@ from providers.outbound.addresses import BlockedError, ConnectPolicy
 from providers.outbound.http_sessions import AnswerTimeout, answer_within
 from providers.outbound.network import Network
 from providers.outbound.trust import Trust
-from schemas.errors import InvalidInputError, NoThreadError, UnavailableError
+from schemas.errors import NoThreadError, UnavailableError
 from tests.providers.outbound.conftest import numbers_only
 from tests.support.dripping import DRIPPING, endless_body, endless_head
 from tests.support.live import LIMITS_SECONDS, PATIENCE_SECONDS, no_thread_begins
@@ -71,15 +71,6 @@ def test_a_zone_does_not_hide_an_address():
 
     with pytest.raises(BlockedError):
         get(Network(resolve=resolve), "http://service.example/")
-
-
-@pytest.mark.parametrize(
-    "host",
-    ["%31%36%39.254.169.254", "169.254.169.254%00.example", "localhost%23.example", "[fe80::1%25lo]", "[fe80::1%lo]"],
-)
-def test_an_escaped_host_is_an_unknown_name(host):
-    with pytest.raises((UnavailableError, InvalidInputError, requests.RequestException)):
-        get(Network(resolve=numbers_only), f"http://{host}/")
 
 
 @pytest.mark.parametrize(
@@ -327,15 +318,6 @@ def test_a_proxy_that_drips_or_is_silent_is_cut_too(monkeypatch, scheme, speak):
         monkeypatch.setenv(f"{scheme}_proxy", proxy.url)
         with Network(resolve=numbers_only).within(0.3) as network:
             get_to_the_end(network, f"{scheme}://service.example/")
-
-
-def test_a_server_that_never_shakes_hands_is_cut():
-    with (
-        raw_server(silent) as server,
-        Network(resolve=answering(["127.0.0.1"])).within(0.3) as network,
-        pytest.raises(requests.RequestException),
-    ):
-        get(network, f"https://service.example:{server.port}/", timeout=None)
 
 
 def test_nothing_is_opened_after_the_end_of_the_work():

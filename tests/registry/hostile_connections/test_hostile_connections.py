@@ -16,7 +16,7 @@ from tests.registry.hostile import try_out as report_of
 from tests.registry.test_connection_trial import Shelf
 from tests.support.dripping import DRIPPING
 from tests.support.live import LIMITS_SECONDS
-from tests.support.notations import METADATA, NOTATIONS
+from tests.support.notations import METADATA
 from tests.support.raw_server import HEAD, raw_server, saying, silent
 
 KEY = "${RAG_PLANTED_API_KEY}"
@@ -165,12 +165,6 @@ def test_a_secret_in_the_host_name_stays_hidden(try_out):
     assert SECRET in ENVIRON["RAG_PLANTED_URL"]
 
 
-@pytest.mark.parametrize("host", NOTATIONS.values(), ids=NOTATIONS)
-def test_the_metadata_address_is_refused_in_every_notation(try_out, host):
-    report = try_out({"url": f"http://{host}/latest/meta-data", "api_key": KEY}, policy="*")
-    assert (failed_stage(report).name, report.error_type) == ("address", "blocked")
-
-
 ZONES_AND_ESCAPES = ("[fe80::1%25lo]", "[fe80::1%lo]", "%31%36%39.254.169.254", "[::ffff:169.254.169.254%lo]")
 NO_NAMES = ("a" * 64 + ".example", "a..example", ".example", "xn--\u00e4", "\u202eexample", "_")
 
@@ -179,19 +173,6 @@ NO_NAMES = ("a" * 64 + ".example", "a..example", ".example", "xn--\u00e4", "\u20
 def test_an_address_with_a_zone_or_escapes_and_an_invalid_name_are_refused(try_out, host):
     other = "invalid_config" if host in NO_NAMES else "blocked"
     assert try_out({"url": f"http://{host}/"}).error_type in ("network", other)
-
-
-# All that is refused is in tests/providers/outbound/test_addresses.py.
-@pytest.mark.parametrize(
-    "url",
-    [
-        *("file:///etc/passwd", "gopher://127.0.0.1:6379/_FLUSHALL", "//127.0.0.1/", "127.0.0.1:80"),
-        *("http://planted-word@127.0.0.1/", f"http://good.example\\@{METADATA}/", "http://127.0.0.1/?key=planted-word"),
-        *("http://127.0.0.1/v1\r\nX-Injected: planted-word", "http://127.0.0.1:0/", "http://exa\x00mple/"),
-    ],
-)
-def test_a_url_that_cannot_be_a_services_is_refused(try_out, url):
-    assert try_out({"url": url}).error_type == "invalid_config"
 
 
 @pytest.fixture(autouse=True)

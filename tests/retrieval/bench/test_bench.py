@@ -87,14 +87,10 @@ def test_a_query_set_is_its_queries_with_something_relevant_and_another_folder_r
 @pytest.mark.parametrize(
     ("parts", "complaint"),
     [
-        ({"queries": "nonsense\n"}, r"queries.jsonl:1: is not a JSON object"),
         ({"queries": '{"_id": 1, "text": "x"}\n'}, r"queries.jsonl:1: has an '_id'"),
         ({"queries": '{"_id": "1", "text": "x"}\n' * 2}, r"queries.jsonl:2: has an '_id'"),
         ({"queries": '{"_id": "1", "text": " "}\n'}, r"queries.jsonl:1: query is empty"),
-        ({"judgements": "1\ta\n"}, r"test.tsv:1: is not a query's id"),
         ({"judgements": "1\ta\tgood\n"}, r"test.tsv:1: is not a query's id"),
-        ({"judgements": "9\ta\t1\n"}, r"test.tsv:1: judges query '9'"),
-        ({"judgements": "1\ta\t0\n"}, r"finds nothing relevant"),
         ({"judgements": "1\ta\t99999\n"}, r"test.tsv:1: is not a query's id"),
     ],
 )

@@ -9,7 +9,6 @@ from tests.support.documents.hostile import pdf_of, stream
 
 LEFT = ["The committee reviewed the annual", "report and found that the boiler", "had been serviced on time and"]
 RIGHT = ["Visitors must wear a helmet and", "register at the gate before they", "enter the plant. Photographs are"]
-SCAN = "q 595 0 0 842 0 0 cm BI /W 2 /H 2 /BPC 8 /CS /G ID \x00\xff\xff\x00 EI Q"
 WIDGET = "<</Type/Annot/Subtype/Widget/F 4/Rect[{}]{}>>"
 ROWS = [("Item", "Use", "Price"), ("Bolt", "joins", "1.50"), ("Nut", "holds", "0.20")]
 
@@ -119,10 +118,6 @@ def test_glyphs_of_several_letters_keep_their_order_in_what_is_read_from_the_rig
     content = "".join(codes[glyph] for glyph in (glyphs if glyphs[0] == "e" else reversed(glyphs)))
     page = f"BT /F 14 Tf 1 0 0 1 100 700 Tm <{content}> Tj ET"
     assert text_of(drawn(page, more=[stream(mapping.encode())], font="/ToUnicode 4 0 R")).strip() == read
-
-
-def test_pages_with_a_picture_and_no_text_are_scanned():
-    assert parse(drawn(lines("Text"), SCAN, "", SCAN, "0 0 m 9 9 l S", lines("More"))).scanned == [2, 4]
 
 
 def side_by_side(*sides, places=(60, 330, 600), step=0):
