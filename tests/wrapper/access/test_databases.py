@@ -94,26 +94,6 @@ class TestReach:
         assert status(client, headers, "/aliases/team-now") == (404, "alias_not_found")
         assert client.delete(f"/collections/team-a{main}", headers=ADMIN).status_code == 200
 
-    def test_a_filter_holds_in_every_database(self, keyed):
-        client = keyed.client()
-        documents = [DOCUMENT | {"id": team, "metadata": {"team": team}} for team in ("red", "blue")]
-        where = "?database=acme/main"
-        client.post(f"/collections{where}", json={"name": "teams"}, headers=ADMIN)
-        client.post(f"/collections/teams/documents{where}", json={"documents": documents}, headers=ADMIN)
-        headers = keyed.key("read", collections=("/acme/main/teams",), where={"team": "red"})
-        assert client.get(f"/collections/teams{where}", headers=headers).json["count"] == 1
-        assert client.get(f"/collections{where}", headers=headers).json["collections"][0]["count"] == 1
-        seen = client.get(f"/collections/teams/documents{where}", headers=headers).json["documents"]
-        assert [each["id"] for each in seen] == ["red"]
-        assert client.delete(f"/collections/teams{where}", headers=ADMIN).status_code == 200
-
-    def test_a_quota_counts_what_is_in_all_databases_of_the_key(self, keyed):
-        client, headers = keyed.client(), keyed.key("write", collections=("/acme/*",), documents=3)
-        for database, expected in (("main", FOUND), ("other", (507, "quota_exceeded"))):
-            more = {"documents": [DOCUMENT | {"id": "b"}]}
-            answer = client.post(f"/collections/docs/documents?database=acme/{database}", json=more, headers=headers)
-            assert (answer.status_code < 300) is (expected is FOUND)
-
 
 class TestAudit:
     def test_a_line_names_a_collection_in_full(self, keyed, new_lines):

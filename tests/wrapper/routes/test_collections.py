@@ -82,15 +82,6 @@ def test_without_a_limit_all_collections_of_a_prefix_are_listed_by_name_with_the
     assert told | {"revision": 2} in answer["collections"]
 
 
-@pytest.mark.parametrize("query", ["", "?merge=false", "?merge=0", "?merge=False"])
-def test_put_replaces_all_metadata(client, filled, query):
-    name = filled(metadata={"old": 1, "both": 1})
-    new = {"both": 2, "nested": {"null": None}}
-    answer = client.put(f"/collections/{name}/metadata{query}", json={"metadata": new})
-    assert answer.json == {"status": "updated", "name": name, "metadata": new, "merge": False, "revision": 2}
-    assert client.get(f"/collections/{name}").json["metadata"] == new
-
-
 @pytest.mark.parametrize("way", ["put", "patch"])
 def test_merging_is_a_merge_patch(client, filled, way):
     name = filled(metadata={"old": 1, "both": 1, "deep": {"a": 1, "b": {"c": 2}}, "list": [1, 2]})
@@ -132,19 +123,6 @@ def test_a_deleted_collection_is_gone_and_its_name_is_free(client, chroma, fille
     assert name not in [each.name for each in chroma.list_collections()]
     assert filled([{"id": "a", "text": "x", "embedding": [1.0, 2.0, 3.0]}], metric="l2") == name
     assert client.get(f"/collections/{name}").json["count"] == 1
-
-
-def test_emptying_keeps_metadata_and_forgets_the_dimension(client, filled):
-    documents = [{"text": "x", "embedding": [1.0, 2.0]} for _ in range(3)]
-    name = filled(documents, metadata={"kept": True}, metric="l2")
-    answer = client.delete(f"/collections/{name}/documents/all")
-    assert answer.status_code == 200
-    assert answer.json == {"status": "emptied", "collection": name, "count_deleted": 3, "revision": 3}
-    shown = client.get(f"/collections/{name}").json
-    assert (shown["count"], shown["metadata"], shown["dimension"], shown["metric"]) == (0, {"kept": True}, None, "l2")
-    assert client.get(f"/collections/{name}/documents").json["total"] == 0
-    assert client.get(f"/collections/{name}/metadata-values?field=a").json["values"] == []
-    assert client.post(f"/collections/{name}/text-search", json={"query": "x"}).json["total"] == 0
 
 
 def test_a_list_includes_what_is_known_of_the_indexes(client, filled):

@@ -182,11 +182,6 @@ class TestApart:
             assert not any("/" in one["name"] for one in listed)
         assert not any("/" in one["name"] for one in client.get("/collections").json["collections"])
 
-    def test_what_is_deleted_in_one_stays_in_the_others(self, client, places, name):
-        assert ask(client, places[1], "DELETE", f"/collections/{name}", {}).status_code == 200
-        left = [ask(client, each, "GET", f"/collections/{name}", {}).status_code for each in places]
-        assert left == [200, 404, 200, 200]
-
     def test_an_alias_is_one_of_its_database(self, client, places, name):
         alias = f"{name}-now"
         ask(client, places[1], "PUT", f"/aliases/{alias}", {"json": {"collection": name}})

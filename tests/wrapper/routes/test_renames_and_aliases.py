@@ -62,13 +62,6 @@ class TestRename:
         asked = client.post(f"/collections/{docs}/query", json={"query_embedding": [1.0, 0.0, 0.0]})
         assert [each["id"] for each in asked.json["results"]] == ["z"]
 
-    def test_two_collections_swap_their_names(self, client, filled, spare):
-        one, two, between = filled(DOCUMENTS[:1]), filled(DOCUMENTS[1:]), spare()
-        for old, new in ((one, between), (two, one), (between, two)):
-            assert client.patch(f"/collections/{old}", json={"name": new}).status_code == 200
-        assert near(client, one) == (200, ["b"])
-        assert near(client, two) == (200, ["a"])
-
     def test_another_name_of_which_nothing_can_come_changes_nothing(self, client, docs, spare):
         before = client.get(f"/collections/{docs}").json
         for name in ("x", "a..b", 7, None, "1.2.3.4"):

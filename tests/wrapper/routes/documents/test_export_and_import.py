@@ -41,21 +41,6 @@ def send(client):
     return send
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [0, 1, 1_201])
-def test_an_imported_export_equals_the_original(client, filled, send, number):
-    name = filled([_document(each) for each in range(number)])
-    exported = client.get(f"/collections/{name}/export")
-    copy = f"{name}-copy"
-    client.post("/collections", json={"name": copy})
-    body, count = exported.get_data(), exported.headers["X-Document-Count"]
-    answer = send(copy, body, X_Document_Count=count, Content_Digest=_digest(body))
-    assert answer.status_code == 200
-    assert (answer.json["count"], answer.json["created"], answer.json["verified"]) == (number, number, True)
-    assert answer.json["sha256"] == hashlib.sha256(body).hexdigest()
-    assert client.get(f"/collections/{copy}/export").get_data() == body
-
-
 def test_a_repeated_import_writes_the_missing_documents(client, filled, send):
     name = filled([_document(0), _document(1, text="another"), _document(99)])
     answer = send(name, _lines(*(_document(each) for each in range(4)))).json

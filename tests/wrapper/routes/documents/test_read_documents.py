@@ -24,13 +24,6 @@ def test_a_page_has_its_counts_and_bounds(page, filled):
     assert isinstance(answer["next_cursor"], str)
 
 
-def test_null_equals_absent_in_a_search_body(client, filled):
-    name = filled([numbered_document(0)])
-    nothing = dict.fromkeys(("where", "ids", "limit", "offset", "order_by", "cursor", "include", "unknown"))
-    answer = client.post(f"/collections/{name}/documents/search", json=nothing)
-    assert (answer.status_code, answer.json["total"]) == (200, 1)
-
-
 def test_include_embedding_adds_vectors(page, client, filled):
     name = filled([numbered_document(0), numbered_document(1)])
     for include in ("embedding", "text,metadata,embedding"):

@@ -94,11 +94,6 @@ def test_text_joins_a_group_without_what_neighbours_repeat(gather, query, filled
     assert "text" not in gather(name, ids=["0"], by="s").json["groups"][0]
 
 
-def test_the_filter_chooses_hits_not_their_group(query, name):
-    answer = query(name, {"by": "section", "order_by": "place"}, where={"place": 3}, top_k=5)
-    assert _groups(answer) == [("a", 1, [("a1", False), ("a2", False), ("a3", True)], 3, True)]
-
-
 def test_given_ids_can_be_gathered_around(gather, name):
     answer = gather(name, ids=["a3", "nobody", "lone", "b1", "a1"], by="section", order_by="place")
     assert answer.json["revision"] == 2

@@ -56,21 +56,6 @@ def _values(*pairs):
     return [{"value": value, "count": count} for value, count in pairs]
 
 
-@pytest.mark.parametrize(
-    ("field", "facet"),
-    [
-        ("kind", {"values": _values(("b", 3), ("a", 2), ("B", 1)), "distinct": 3, "min": "B", "max": "b"}),
-        ("page", {"values": _values((2, 2), (2.5, 1), (10, 1)), "distinct": 3, "min": 2, "max": 10}),
-        ("tags", {"values": _values(("x", 2), ("y", 1)), "distinct": 2, "min": "x", "max": "y"}),
-        ("mixed", {"values": _values((1, 2), (True, 1), ("1", 1)), "distinct": 3}),
-        ("nothing", {"values": [], "distinct": 0}),
-    ],
-)
-def test_facets_are_typed_most_frequent_first(facets, field, facet):
-    answer = facets(field)
-    assert answer.json == {"facets": {field: facet}, "total": 7, "revision": 2}
-
-
 def test_several_facets_among_the_matches_of_a_filter(facets):
     answer = facets("kind, page,kind", {"page": {"$lt": 3}}).json
     assert answer["total"] == 3
@@ -120,21 +105,6 @@ def test_near_vectors_lie_near_each_other(projection, placed):
         "scale": None,
         "categories": [],
     }
-
-
-@pytest.mark.parametrize(
-    ("field", "scale", "values", "categories"),
-    [
-        ("kind", "categories", [0, 0, 1], [{"value": "pdf", "count": 2}, {"value": "md", "count": 1}]),
-        ("page", "numbers", [1, 2.5, None], None),
-        ("at.line", "numbers", [None, None, 7], None),
-        ("'; --", None, [None, None, None], None),
-    ],
-)
-def test_points_are_coloured_by_a_field(projection, field, scale, values, categories):
-    answer = projection(field=field).json
-    assert (answer["field"], answer["scale"], answer["points"]["value"]) == (field, scale, values)
-    assert answer["categories"] == (categories or [])
 
 
 def test_only_what_matches_is_placed(projection):
