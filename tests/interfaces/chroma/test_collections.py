@@ -121,28 +121,6 @@ def test_a_taken_name_is_refused_in_chromas_words_and_left_as_it_is_where_that_i
     assert again.json["metadata"] == {"a": 1}
 
 
-def test_a_rename_keeps_the_id_and_the_records(face, filled):
-    answer = face.change(filled, new_name=f"{filled}-2", new_metadata={"q": 1})
-    assert (answer.status_code, answer.json) == (200, {})
-    assert face.described(filled).status_code == 404
-    now = face.described(f"{filled}-2").json
-    assert (now["id"], now["metadata"]) == (face.ids[filled], {"q": 1})
-    assert face.get(filled)["ids"] == ["a", "b", "c"]
-
-
-def test_each_change_moves_the_etag(client, face):
-    name = face.make()
-    seen = [client.get(f"/collections/{name}").headers["ETag"]]
-    for change in (
-        {"new_metadata": {"k": 1}},
-        {"new_configuration": {"hnsw": {"ef_search": 200}}},
-        {"new_name": name + "-2"},
-    ):
-        assert face.change(name, **change).status_code == 200
-        seen.append(client.get(f"/collections/{change.get('new_name', name)}").headers["ETag"])
-    assert len(set(seen)) == len(seen)
-
-
 def test_the_configuration_changes_where_it_can_and_keeps_no_others_from_being_listed(face):
     name = face.make(configuration={"hnsw": {"space": "cosine"}})
     assert face.change(name, new_configuration={"hnsw": {"ef_search": 200}}).status_code == 200

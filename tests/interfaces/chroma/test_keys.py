@@ -59,28 +59,6 @@ def test_getting_what_is_there_needs_no_more_than_reading(with_key, filled):
         assert told(reader.client.post(f"{DATABASE}/collections", json=refused)) == (403, "AuthError")
 
 
-def test_a_foreign_collection_is_not_there_by_name_or_by_id(with_key, admin, filled):
-    mine = with_key(Scope.MANAGE, ("mine-*",))
-    nobody = "00000000-0000-4000-8000-000000000000"
-    for known, unknown in ((filled, f"{filled}-none"), (admin.ids[filled], nobody)):
-        answers = []
-        for each in (known, unknown):
-            by_name = mine.described(each) if known == filled else mine.post(each, "get")
-            answers.append((by_name.status_code, by_name.json["message"].replace(each, "X"), by_name.json["code"]))
-        assert answers[0] == answers[1]
-        assert answers[0][0] == 404
-    for what in ("add", "upsert", "update", "delete", "query", "get"):
-        body = {"ids": ["a"], "embeddings": [[1, 1]], "query_embeddings": [[1, 0]]}
-        assert told(mine.post(admin.ids[filled], what, **body)) == (404, "NotFoundError")
-    assert mine.client.get(f"{DATABASE}/collections").json == []
-    assert mine.client.get(f"{DATABASE}/collections_count").json == 0
-    assert told(mine.client.post(f"{DATABASE}/collections", json={"name": "theirs"})) == (403, "AuthError")
-    own = mine.make(name=f"mine-{uuid.uuid4().hex[:8]}")
-    renamed = mine.change(own, new_name=f"theirs-{uuid.uuid4().hex[:8]}")
-    assert told(renamed) == (403, "AuthError")
-    assert admin.get(filled)["ids"] == ["a", "b"]
-
-
 class TestDatabases:
     @pytest.fixture
     def tenant(self, admin):

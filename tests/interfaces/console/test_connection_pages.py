@@ -100,12 +100,6 @@ def test_faults_stand_at_their_fields_and_what_was_typed_stays_except_secrets(ad
     assert SECRET not in answer.text
 
 
-def test_a_name_that_is_taken_is_said(admin, made):
-    taken, url = made("rag", "chromadb", {"url": "http://127.0.0.1:9"}), {"config.url": "http://127.0.0.1:9"}
-    answer = admin.post("/new-connection/rag/chromadb", do="save", id=taken, **url)
-    assert (answer.status_code, "There is a connection" in Reader(answer.text).text) == (409, True)
-
-
 def test_a_secret_is_stored_kept_and_removed_without_being_shown(admin, client, name):
     path = f"/connections/{name}"
     url = {"config.url": "http://127.0.0.1:9/v1"}

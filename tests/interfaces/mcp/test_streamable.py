@@ -91,10 +91,6 @@ def test_a_message_that_expects_no_answer_gets_none(client, message):
     assert (answer.status_code, answer.data) == (202, b"")
 
 
-def test_an_unknown_method_is_an_answer(ask):
-    assert ask("resources/list").json["error"]["code"] == -32601
-
-
 @pytest.mark.slow
 def test_a_body_may_be_gzip_and_has_a_limit(app, client):
     message = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})

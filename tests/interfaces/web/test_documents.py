@@ -144,15 +144,6 @@ def test_documents_are_listed_with_what_was_given_shown_with_their_chunks_and_fo
     assert found.json["results"][0]["metadata"].items() >= {"team": "x", "tags": ["ops", "night"]}.items()
 
 
-def test_a_deleted_document_is_gone_by_every_route(client, listed):
-    place = f"/api/documents/{listed['documents'][2]['id']}"
-    gone = client.delete(place).json
-    assert (gone["status"], gone["collection"], gone["chunks"]) == ("deleted", "sent-by-a-form", 1)
-    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/original"), ("GET", "?chunks=true")):
-        answer = client.open(f"{place}{path}", method=method)
-        assert (answer.status_code, answer.json["code"]) == (404, "document_not_found")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("header", ["n%C3%B6te.txt", "nöte.txt".encode().decode("latin-1")])
 def test_one_file_goes_in_as_the_body(client, collection, finished, header):
@@ -266,19 +257,6 @@ def test_pages_go_through_collections_in_order_and_skip_nothing(client, collecti
     assert client.get(f"/api/documents/{document}?collection={names[1]}").json["collection"] == names[1]
     assert client.delete(f"/api/documents/{document}").status_code == 409
     assert client.delete(f"/api/documents/{document}?collection={names[1]}").json["collection"] == names[1]
-
-
-def test_a_text_that_was_sent_is_listed_beside_files(client, finished):
-    text = {"source": "handbook", "path": "sent.md", "title": "Sent", "text": "A text of seven words in all."}
-    client.post("/api/rag/ingest", json=text)
-    shown = client.get("/api/documents?source=handbook&kind=markdown").json["documents"]
-    [sent] = [each for each in shown if each["name"] == "sent.md"]
-    assert (sent["collection"], sent["title"], sent["bytes"], sent["chunks"]) == ("rag-documents", "Sent", 29, 1)
-    finished(client.post("/api/documents", data=form(("handbook/sent.md", b"# Now a file\n\nOf the same name."))))
-    listed = client.get("/api/documents?source=handbook/sent.md").json["documents"]
-    assert [each["title"] for each in listed] == ["Now a file"]
-    assert client.get(f"/api/documents/{sent['id']}").status_code == 404
-    client.delete(f"/api/documents/{listed[0]['id']}")
 
 
 class TestJobs:
