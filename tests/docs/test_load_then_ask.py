@@ -55,7 +55,7 @@ def service(tmp_path_factory, processes):
         service.chat_requests = models.requests
         texts = [
             "What survives in the desert: cactus, camel, scorpion.",
-            "Nine ways to kill weeds.",
+            "Nine ways to get rid of weeds.",
             "Minus nine degrees.",
         ]
         for number, text in enumerate(texts):

@@ -1,14 +1,21 @@
 """What lies on the pages of PDFs: fields, notes, tables by their lines, columns, divided words, scans, titles."""
 
+import gzip
+import re
+import shutil
+import subprocess
+from collections import Counter
 from itertools import pairwise
 
 import pytest
 
+from retrieval.parsing.epub_books import parse as parse_epub
 from retrieval.parsing.pdf.pdf_pages import parse
 from tests.support.documents.hostile import pdf_of, stream
 
 LEFT = ["The committee reviewed the annual", "report and found that the boiler", "had been serviced on time and"]
 RIGHT = ["Visitors must wear a helmet and", "register at the gate before they", "enter the plant. Photographs are"]
+SCAN = "q 595 0 0 842 0 0 cm BI /W 2 /H 2 /BPC 8 /CS /G ID \x00\xff\xff\x00 EI Q"
 WIDGET = "<</Type/Annot/Subtype/Widget/F 4/Rect[{}]{}>>"
 ROWS = [("Item", "Use", "Price"), ("Bolt", "joins", "1.50"), ("Nut", "holds", "0.20")]
 
@@ -120,6 +127,10 @@ def test_glyphs_of_several_letters_keep_their_order_in_what_is_read_from_the_rig
     assert text_of(drawn(page, more=[stream(mapping.encode())], font="/ToUnicode 4 0 R")).strip() == read
 
 
+def test_pages_with_a_picture_and_no_text_are_scanned():
+    assert parse(drawn(lines("Text"), SCAN, "", SCAN, "0 0 m 9 9 l S", lines("More"))).scanned == [2, 4]
+
+
 def side_by_side(*sides, places=(60, 330, 600), step=0):
     rows = enumerate(zip(*sides, strict=True))
     return "".join(
@@ -228,3 +239,31 @@ def test_a_table_that_goes_on_on_the_next_page_has_its_header_there():
 )
 def test_the_title_is_the_largest_line_at_the_beginning_or_none(page, title):
     assert parse(drawn(page, lines("Vacation", size=24))).title == title
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("package", "file", "headings"),
+    [("debian-policy", "policy", 306), ("developers-reference", "developers-reference", 268)],
+)
+def test_a_manual_of_debian_is_read_from_its_pdf_as_from_its_epub(package, file, headings, tmp_path):
+    """GIVEN the same manual as PDF and EPUB THEN they have the same words, nearly all headings, and whole names."""
+    if (
+        not shutil.which("apt-get")
+        or subprocess.run(["apt-get", "download", package], cwd=tmp_path, check=False).returncode
+    ):
+        pytest.skip("apt has no manuals of Debian here")
+    subprocess.run(["dpkg-deb", "-x", *tmp_path.glob("*.deb"), tmp_path], check=True)
+    content = next(tmp_path.rglob(f"{file}.pdf*")).read_bytes()
+    pdf = text_of(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+    epub = parse_epub(next(tmp_path.rglob(f"{file}.epub")).read_bytes()).text
+    shown, meant = (Counter(re.findall(r"\w+", text.casefold())) for text in (pdf, epub))
+    assert (shown & meant).total() >= 0.98 * max(shown.total(), meant.total())
+    names, known = (set(re.findall(r"\w+(?:[-.'/+]\w+)*", text)) for text in (pdf, epub))
+    broken = (names - known) & {name.replace("-", "") for name in known if "-" in name}
+    assert len(broken) <= 3, broken
+    found, wanted = (
+        Counter(re.sub(r"^#+ ([\dA-Z](\.?\d+)*\.? )?|\W", "", line) for line in re.findall(r"^#+ .*", text, re.M))
+        for text in (pdf, epub)
+    )
+    assert (found & wanted).total() >= headings, wanted - found
