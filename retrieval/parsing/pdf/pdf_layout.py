@@ -85,7 +85,7 @@ def first_title(pages: Sequence[Page]) -> str:
         return ""
     lines = [line for line in pages[0].lines if not line.table]
     largest = max((line.size for line in lines), default=0.0)
-    if largest < _LARGER * _body_size(pages):
+    if not lines or largest < _LARGER * _body_size(pages):
         return ""
     first = next(index for index, line in enumerate(lines) if line.size == largest)
     if sum(len(line.text) for line in lines[:first]) > _ABOVE_TITLE or not _is_like_heading(lines[first]):

@@ -129,6 +129,7 @@ def test_glyphs_of_several_letters_keep_their_order_in_what_is_read_from_the_rig
 
 def test_pages_with_a_picture_and_no_text_are_scanned():
     assert parse(drawn(lines("Text"), SCAN, "", SCAN, "0 0 m 9 9 l S", lines("More"))).scanned == [2, 4]
+    assert (parse(drawn(SCAN)).scanned, parse(drawn(SCAN)).title) == ([1], None)
 
 
 def side_by_side(*sides, places=(60, 330, 600), step=0):
