@@ -104,7 +104,7 @@ def _add_slide(
             continue
         if relation == "notesSlide":
             shown = _shapes(archive.xml(target), number, losses)
-            spoken += [block for shape in shown if _placeholder(shape) == "body" for block in _blocks(shape)]
+            spoken += [block for shape in shown if _placeholder(shape) not in _NO_TEXT for block in _blocks(shape)]
         elif relation == "comments":
             losses.comments += sum(1 for _ in archive.xml(target).iter("{*}cm"))
     if title or any(blocks) or spoken:

@@ -34,6 +34,7 @@ PARTS = {
     "diagramDrawing": words("weigh"),
     "chart": f"<c:chart><c:title>{words('Sales')}</c:title>{SERIES}</c:chart>",
     "comments": "<p:cm/>",
+    "notesSlide": sp(words("7"), '<p:ph type="sldNum"/>') + sp(words("Aside")),
 }
 MERGED = (
     f'<a:tr><a:tc rowSpan="2">{words("North")}</a:tc><a:tc gridSpan="2">{words("two") + words("lines")}</a:tc>'
@@ -80,7 +81,7 @@ def read(*shown, attributes=""):
 )
 def test_what_a_slide_shows_is_read_once(shapes, text):
     document = read(sp(words("First"), '<p:ph type="ctrTitle"/>') + shapes)
-    assert (document.title, document.text) == ("First", f"# First\n\n{text}\n")
+    assert (document.title, document.text) == ("First", f"# First\n\n{text}\n\n## Notes\n\nAside\n")
     assert document.warnings == ["Comments are left out: 1"]
 
 
@@ -88,7 +89,7 @@ def test_what_is_hidden_or_cannot_be_read_is_left_out_and_named():
     unseen = sp(words("HIDDEN"), attributes='hidden="1"') + f"<p:grpSp>{sp(words('seen'))}</p:grpSp>"
     unread = frame('<c:chart r:id="gone"/>') + frame('<p:oleObj progId="Excel.Sheet.12"/>')
     document = read(unseen + unread, *[sp(words("HIDDEN"))] * 2, attributes='show="0"')
-    assert document.text == "# Slide 1\n\nseen\n"
+    assert document.text == "# Slide 1\n\nseen\n\n## Notes\n\nAside\n"
     assert (document.title, document.marks, document.pages) == (None, [(1, {"slide": 1})], 3)
     assert document.warnings == [
         "Hidden slides are left out: 2-3",
