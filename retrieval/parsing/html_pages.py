@@ -62,7 +62,7 @@ _SHARE_OF_MAIN = 0.5  # of a page's characters, from which its main element is a
 
 
 def parse(content: bytes) -> Parsed:
-    """Return the main content of a page. Its title is that of `<title>`, else its first `<h1>`."""
+    """Return the main content of a page. Its title is that of `<title>`, else its only `<h1>`."""
     root = html_root(characters(content))
     title = collapsed(root.findtext(".//title") or "")
     authors = (each.get("content") for each in root.iter("meta") if (each.get("name") or "").lower() == "author")
@@ -76,7 +76,7 @@ def parse(content: bytes) -> Parsed:
     if len(titles) == 1 and main not in (body, *titles[0].iterancestors()):
         document.add(heading(1, text_of(titles[0])))  # a page's title may stand above its main content
     document.add(*markdown_blocks(main))
-    title = title or (text_of(titles[0]) if titles else "")
+    title = title or (text_of(titles[0]) if len(titles) == 1 else "")
     return document.parsed(title or None, metadata, warnings=hidden_warning(hidden))
 
 

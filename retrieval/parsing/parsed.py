@@ -42,6 +42,7 @@ _NO_TITLE = re.compile(
     r"(?:click|type|enter) .*|\[.*\]|document title|[^\s_]*_\S*|\(?anonymous\)?|\W*|https?://\S+|file:\S+",
     re.I,
 )
+_NO_AUTHOR = re.compile(r"python-docx|openpyxl|\(?(?:anonymous|unknown|unspecified)\)?", re.I)  # of programs
 _OF_PROGRAMS = re.compile(r"Microsoft (?:Office )?(?:Word|PowerPoint|Excel) - ", re.I)
 _ENOUGH_LETTERS = 3  # a title has words
 _DIGITS_OF_A_NUMBER = 4  # in a single word: of a file or an order
@@ -74,7 +75,8 @@ class Parsed:
 
 def told(author: str = "", tags: Any = (), language: str = "") -> dict[str, Any]:
     """Return as metadata what a file says of itself."""
-    found = {"author": collapsed(author), "tags": tags_of(tags)[:_MOST_TAGS], "language": language_of(language)}
+    author = "" if _NO_AUTHOR.fullmatch(collapsed(author)) else collapsed(author)
+    found = {"author": author, "tags": tags_of(tags)[:_MOST_TAGS], "language": language_of(language)}
     return {name: value for name, value in found.items() if value}
 
 

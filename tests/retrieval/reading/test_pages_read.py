@@ -56,8 +56,13 @@ def test_forms_formulas_and_what_a_click_shows_are_read(page, text, hidden):
 
 
 def test_a_title_is_the_pages_own_or_none():
-    pages = ("<title>a</title><h1>b", "<p>x<h1>b", "<p>x<h2>c")
-    assert [parse(page.encode()).title for page in pages] == ["a", "b", None]
+    pages = ("<title>a</title><h1>b", "<p>x<h1>b", "<p>x<h2>c", "<p>x<h1>b</h1>y<h1>c")
+    assert [parse(page.encode()).title for page in pages] == ["a", "b", None, None]
+
+
+@pytest.mark.parametrize(("author", "metadata"), [("Ada", {"author": "Ada"}), ("python-docx", {}), ("(anonymous)", {})])
+def test_an_author_is_no_program(author, metadata):
+    assert parse(f"<meta name=author content='{author}'>x".encode()).metadata == metadata
 
 
 @pytest.mark.parametrize(
