@@ -137,13 +137,14 @@ def _size_levels(pages: Sequence[Page]) -> dict[int, int]:
         for line in lines
         if line.size >= body * (_LARGER_BOLD if line.bold else _LARGER) and _is_like_heading(line)
     ]
-    if len(larger) > _MANY_HEADINGS * len(lines):
+    most = _MANY_HEADINGS * sum(len(line.table.rows) if line.table else 1 for line in lines)
+    if len(larger) > most:
         return {}
     sizes = sorted({line.size for line in larger}, reverse=True)
     ranks = {size: min(rank, _SIZES) for rank, size in enumerate(sizes, start=1)}
     levels = {id(line): ranks[line.size] for line in larger}
     bold = [line for page in pages for line in _bold_lines(page, body) if id(line) not in levels]
-    if len(bold) + len(larger) <= _MANY_HEADINGS * len(lines):
+    if len(bold) + len(larger) <= most:
         level = min(len(ranks), _SIZES) + 1
         levels |= {id(line): level for line in bold}
     return levels

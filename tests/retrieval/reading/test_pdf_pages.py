@@ -184,8 +184,8 @@ def piped(rows):
 
 @pytest.mark.parametrize("style", ["strokes", "path", "thin", "boxes", "inner"])
 def test_what_lines_divide_is_a_table(style):
-    read = text_of(drawn(lines("Before it", y=740) + grid(ROWS, style=style) + lines("After it", y=600)))
-    assert read == f"Before it\n\n{piped(ROWS)}\n\nAfter it\n"
+    read = text_of(drawn(at(60, 740, "Before it", 20) + grid(ROWS, style=style) + at(60, 600, "After it", 10)))
+    assert read == f"# Before it\n\n{piped(ROWS)}\n\nAfter it\n"
 
 
 def test_cells_that_are_merged_have_their_label_in_each_row_and_lines_of_a_cell_are_one():
