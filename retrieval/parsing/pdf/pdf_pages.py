@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from statistics import median
@@ -10,7 +9,17 @@ from statistics import median
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from retrieval.parsing.parsed import EMPTY, ENCRYPTED, TOO_LARGE, Parsed, UnreadableError, collapsed, ranges, told
+from retrieval.parsing.parsed import (
+    EMPTY,
+    ENCRYPTED,
+    TOO_LARGE,
+    Parsed,
+    UnreadableError,
+    collapsed,
+    ranges,
+    sensible_title,
+    told,
+)
 from retrieval.parsing.pdf.annotations import Annotations
 from retrieval.parsing.pdf.columns import Row, are_beside, by_columns, is_in_columns, rejoined
 from retrieval.parsing.pdf.overlays import with_overlay
@@ -23,14 +32,6 @@ from retrieval.parsing.pdf.rules import drawn_on
 
 MAX_PAGES = 5_000
 _SAMPLED_LINES = 5  # of a page, by which is seen whether it may have columns that are drawn row by row
-# Titles that programs write instead of one: the name of a file, or of themselves.
-_NO_TITLE = re.compile(
-    r"untitled|microsoft (?:word|powerpoint|excel)\b.*|.*\.(?:docx?|pptx?|xlsx?|pdf|tex|dvi|indd|qxd|ps|odt|rtf|html?)|"
-    r"title|document\d*|presentation\d*|\(?anonymous\)?|\W*|https?://\S+|file:\S+",
-    re.I,
-)
-_NAME, _FOUR_DIGITS = re.compile(r"[\w-]+"), re.compile(r"\d{4}")
-_ENOUGH_LETTERS = 3  # a title has words
 
 
 def parse(content: bytes) -> Parsed:
@@ -62,7 +63,7 @@ def parse(content: bytes) -> Parsed:
     info = {name: text.replace("\0", "") for name, text in document.get_metadata_dict().items()}
     if unreadable:
         warnings.append(f"Damaged and left out: {_pages(unreadable)}")
-    title = _title(info["Title"]) or _title(first)
+    title = sensible_title(info["Title"]) or sensible_title(first)
     return Parsed(text, title, told(info["Author"], info["Keywords"]), marks, count, warnings, scanned)
 
 
@@ -111,12 +112,3 @@ def _outline(document: pypdfium2.PdfDocument) -> list[tuple[int, int, str]]:
         if page is not None and title:
             found.append((page + 1, bookmark.level + 1, title))
     return found
-
-
-def _title(given: str) -> str | None:
-    title = collapsed(given)
-    if sum(character.isalpha() for character in title) < _ENOUGH_LETTERS or _NO_TITLE.fullmatch(title):
-        return None
-    if _NAME.fullmatch(title) and _FOUR_DIGITS.search(title):
-        return None
-    return title.removeprefix("Microsoft Word - ").removeprefix("Microsoft PowerPoint - ")
