@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from lxml import etree
 
 from retrieval.parsing.office.archives import Archive, attribute, whole_number
+from retrieval.parsing.office.cell_formats import GENERAL, shown
 from retrieval.parsing.office.equations import formula
 from retrieval.parsing.parsed import collapsed
 
 Rows = list[list[str]]
 _MOST_CELLS = 20_000  # of a chart
+_NUMBERS = ("val", "yVal")
 _GENERATED = re.compile("Description automatically generated|AI-generated content may be incorrect")
 _FILE_NAME = re.compile(r"\S+\.\w{2,4}")
 
@@ -34,9 +37,13 @@ def paragraph_text(paragraph: etree._Element) -> str:
 
 
 def alternative_text(properties: etree._Element) -> str:
+    return picture_words(attribute(properties, "descr") or "")
+
+
+def picture_words(description: str) -> str:
     """Return the words that stand for a picture, not those that a program wrote: the name of a file, or that it wrote
     them."""
-    text = collapsed(_GENERATED.split(attribute(properties, "descr") or "", maxsplit=1)[0])
+    text = collapsed(_GENERATED.split(description, maxsplit=1)[0])
     return "" if _FILE_NAME.fullmatch(text) else text
 
 
@@ -99,17 +106,14 @@ def _chart(root: etree._Element) -> list[str | Rows]:
 def _points(series: etree._Element, *names: str) -> dict[int, str]:
     """Return the values that are stored for a series' name, categories or values: place to text."""
     found: dict[int, str] = {}
-    for name in names:
-        for point in series.iterfind(f"{{*}}{name}//{{*}}pt"):
-            place, text = whole_number(point.get("idx")), _shown(point.findtext("{*}v") or "")
-            found[place] = (
-                f"{text} {found[place]}" if place in found else text
-            )  # the outer of two categories comes later
+    for element in chain.from_iterable(series.iterfind(f"{{*}}{name}") for name in names):
+        code = GENERAL if etree.QName(element).localname in _NUMBERS else ""
+        for each in element.iter("{*}formatCode", "{*}pt"):
+            if etree.QName(each).localname == "formatCode":
+                code = each.text or code
+                continue
+            place, text = whole_number(each.get("idx")), each.findtext("{*}v") or ""
+            text = shown(text, each.get("formatCode") or code) if code else text
+            # The outer of two categories comes later.
+            found[place] = f"{text} {found[place]}" if place in found else text
     return found
-
-
-def _shown(value: str) -> str:
-    try:
-        return f"{float(value):.10g}" if "." in value or "E" in value else value
-    except ValueError:
-        return value

@@ -28,7 +28,9 @@ POINTS = (("0", "doc", ""), ("1", "node", "weigh"), ("2", "node", "label"), ("3"
 DIAGRAM = "".join(f'<dgm:pt modelId="{n}" type="{kind}"><dgm:t>{words(t)}</dgm:t></dgm:pt>' for n, kind, t in POINTS)
 ORDER = "".join(f'<dgm:cxn srcId="0" destId="{to}" srcOrd="{order}"/>' for order, to in enumerate("312"))
 SERIES = """<c:ser><c:tx><c:pt idx="0"><c:v>Q1</c:v></c:pt></c:tx><c:cat><c:pt idx="0"><c:v>East</c:v></c:pt></c:cat>
-<c:val><c:pt idx="0"><c:v>4.2999999999999998</c:v></c:pt></c:val></c:ser>"""
+<c:val><c:pt idx="0"><c:v>4.2999999999999998</c:v></c:pt></c:val></c:ser><c:ser><c:tx><c:v>Share</c:v></c:tx><c:cat>
+<c:pt idx="0"><c:v>East</c:v></c:pt></c:cat><c:val><c:numCache><c:formatCode>0.0%</c:formatCode><c:pt idx="0"><c:v>0.475</c:v>
+</c:pt></c:numCache></c:val></c:ser>"""
 PARTS = {
     "diagramData": f"<dgm:ptLst>{DIAGRAM}</dgm:ptLst><dgm:cxnLst>{ORDER}</dgm:cxnLst>",
     "diagramDrawing": words("weigh"),
@@ -64,7 +66,7 @@ def read(*shown, attributes=""):
     [
         (frame(f"<a:tbl>{MERGED}</a:tbl>"), "| North | two lines |  |\n| --- | --- | --- |\n| North | x | y |"),
         (frame('<dgm:relIds r:dm="diagramData"/>'), "unpack\n\nweigh\n\nlabel"),
-        (frame('<c:chart r:id="chart"/>'), "Sales\n\n|  | Q1 |\n| --- | --- |\n| East | 4.3 |"),
+        (frame('<c:chart r:id="chart"/>'), "Sales\n\n|  | Q1 | Share |\n| --- | --- | --- |\n| East | 4.3 | 47.5% |"),
         (
             f"<mc:AlternateContent><mc:Choice>{sp(words('once'))}</mc:Choice><mc:Fallback>{sp(words('once'))}"
             "</mc:Fallback></mc:AlternateContent>",
