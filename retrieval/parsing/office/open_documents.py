@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from posixpath import normpath
@@ -11,6 +12,7 @@ from lxml import etree
 
 from retrieval.parsing.html_text import local_name, text_of
 from retrieval.parsing.office.archives import Archive, attribute, described, open_archive, whole_number
+from retrieval.parsing.office.drawings import picture_words
 from retrieval.parsing.office.open_styles import DRAW, FORM, PRESENTATION, STYLE, TABLE, TEXT, OpenNumbering, OpenStyles
 from retrieval.parsing.office.open_tables import AROUND, SHAPES, SKIPPED, read_table
 from retrieval.parsing.office.sheets import Spreadsheet
@@ -33,6 +35,7 @@ from retrieval.parsing.table_text import TICKED, UNTICKED
 _SKIPPED_IN_TEXT = SKIPPED | SHAPES
 _MAX_LEVEL = 8
 _PAGE_SIGN = "\ue000"  # of private use, and no white space
+_HEADING_STYLE = re.compile(r"Heading_20_(\d)")
 _NO_TEXT = frozenset(("date-time", "footer", "header", "page-number"))  # frames that repeat on every slide
 
 
@@ -200,6 +203,8 @@ def _blocks(root: etree._Element, styles: OpenStyles) -> list[Block]:
             rows, _, _ = read_table(element)[0].shown()
             blocks.append(Block(rows=[row for row in rows if row]))
             walk.skip_subtree()
+        elif name == "desc" and local_name(element.getparent()) == "frame":
+            blocks += [Block(words)] if (words := picture_words(element.text or "")) else []
         elif name in SKIPPED or name == "note":
             walk.skip_subtree()
     return blocks
@@ -214,11 +219,12 @@ def _paragraph(element: etree._Element, numbering: OpenNumbering, styles: OpenSt
         yield Block(text, level, label=number)
     elif text:
         style = element.get(f"{TEXT}style-name")
-        names = (style, styles.of("paragraph", style, f"{STYLE}parent-style-name"))
+        names = (style or "", styles.of("paragraph", style, f"{STYLE}parent-style-name") or "")
+        as_heading = next(filter(None, map(_HEADING_STYLE.fullmatch, names)), None)
         is_title = "Title" in names and not numbering.depth
         level = min(numbering.depth, _MAX_LEVEL) - 1
         if label is None:
-            yield Block(text, int(is_title), is_title)
+            yield Block(text, int(as_heading[1]) if as_heading else int(is_title), is_title)
         else:
             yield Block(text, label=label, level=level)
 
@@ -237,7 +243,7 @@ def _slide(page: etree._Element, styles: OpenStyles) -> tuple[str | None, list[B
             title = collapsed(" ".join(block.line for block in found)) or None
         else:
             blocks += found
-    if title is None and blocks and blocks[0].rows is None and len(blocks[0].text) <= 200:
+    if title is None and len(blocks) > 1 and blocks[0].rows is None and len(blocks[0].text) <= 200:
         title = blocks.pop(0).text
     return title, blocks, notes
 

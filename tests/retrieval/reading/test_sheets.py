@@ -235,6 +235,7 @@ def test_texts_of_opendocument_have_numbers_boxes_ticks_and_lines_of_pages_and_n
         f"<text:list>{item('Dot', '')}</text:list><text:list text:style-name='n' text:continue-numbering='true'>{item('Two', '')}</text:list>"
         "<text:p>So <draw:object><math xmlns='http://www.w3.org/1998/Math/MathML'><annotation>E = m c^2</annotation></math></draw:object> and <draw:object/>"
         "<text:ruby><text:ruby-base>漢</text:ruby-base><text:ruby-text>かん</text:ruby-text></text:ruby></text:p>"
+        "<text:p text:style-name='Heading_20_2'>Ends</text:p>"
     )
     masters = (
         "<style:master-page><style:header><text:p>Handbook, page <text:page-number>1</text:page-number></text:p></style:header>"
@@ -243,7 +244,7 @@ def test_texts_of_opendocument_have_numbers_boxes_ticks_and_lines_of_pages_and_n
     parsed = parse_odt(odf("text", f"<office:text>{body}</office:text>", styles, masters))
     assert parsed.text == (
         "Handbook,\n\n# I Duties\n\n## I.1 Details\n\nShown, [x] Agreed\n\nBoxed\n\n1. One\n    (a) Sub\n- Dot\n2. Two\n\n"
-        "So E = m c^2 and 漢\n\nDraft\n"
+        "So E = m c^2 and 漢\n\n## Ends\n\nDraft\n"
     )
     assert parsed.warnings == [
         "Hidden text is left out: 2 passages",
@@ -259,7 +260,12 @@ def test_hidden_slides_are_left_out_and_notes_stand_below_their_slide():
     box = "<draw:frame{}><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>".format
     notes = f"<presentation:notes>{box('', 'Say so')}</presentation:notes>"
     shown_page = box("", "Words") + box(" presentation:class='title'", "Title") + notes
+    picture = "<draw:frame><draw:image/><svg:desc xmlns:svg='svg'>A map of the bay</svg:desc></draw:frame>"
     pages = f"<draw:page draw:style-name='off'>{box('', 'GONE')}</draw:page><draw:page>{shown_page}</draw:page>"
+    pages += f"<draw:page>{picture}</draw:page>"
     parsed = parse_odp(odf("presentation", f"<office:presentation>{pages}</office:presentation>", styles))
-    assert parsed.text == "# Title\n\nWords\n\n## Notes\n\nSay so\n"
-    assert (parsed.marks, parsed.warnings) == ([(1, {"slide": 2})], ["Hidden slides are left out: 1"])
+    assert parsed.text == "# Title\n\nWords\n\n## Notes\n\nSay so\n\n# Slide 3\n\nA map of the bay\n"
+    assert (parsed.marks, parsed.warnings) == (
+        [(1, {"slide": 2}), (9, {"slide": 3})],
+        ["Hidden slides are left out: 1"],
+    )
