@@ -19,7 +19,7 @@ _HEADING_CHARACTERS = 120
 _HEADING_LINES = 4
 _ABOVE_TITLE = 400  # characters of the first page, such as a letterhead
 _SIZES = 4  # levels of headings by size
-_MANY_HEADINGS = 0.3  # share of all lines from which sizes say nothing
+_MANY_HEADINGS = 0.3  # share of all letters from which sizes say nothing
 _GAP = 1.6  # distance of lines, in that of most lines, from which a paragraph ends
 _OUTLINE_FOUND = 0.6  # share of the bookmarks that must be found on their pages to go by them
 _SECTION_NUMBER = re.compile(r"^(?:(?:chapter|appendix|part|section)\s+)?(?:[A-Z]|\d+|[IVXLC]+)(?:\.\d+)*\.?\s+", re.I)
@@ -137,17 +137,21 @@ def _size_levels(pages: Sequence[Page]) -> dict[int, int]:
         for line in lines
         if line.size >= body * (_LARGER_BOLD if line.bold else _LARGER) and _is_like_heading(line)
     ]
-    most = _MANY_HEADINGS * sum(len(line.table.rows) if line.table else 1 for line in lines)
-    if len(larger) > most:
+    most = _MANY_HEADINGS * _letters_of(lines)
+    if _letters_of(larger) > most:
         return {}
     sizes = sorted({line.size for line in larger}, reverse=True)
     ranks = {size: min(rank, _SIZES) for rank, size in enumerate(sizes, start=1)}
     levels = {id(line): ranks[line.size] for line in larger}
     bold = [line for page in pages for line in _bold_lines(page, body) if id(line) not in levels]
-    if len(bold) + len(larger) <= most:
+    if _letters_of([*bold, *larger]) <= most:
         level = min(len(ranks), _SIZES) + 1
         levels |= {id(line): level for line in bold}
     return levels
+
+
+def _letters_of(lines: Sequence[Line]) -> int:
+    return sum(len(line.text) for line in lines)
 
 
 def _body_size(pages: Sequence[Page]) -> float:

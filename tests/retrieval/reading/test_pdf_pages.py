@@ -242,6 +242,12 @@ def test_the_title_is_the_largest_line_at_the_beginning_or_none(page, title):
     assert parse(drawn(page, lines("Vacation", size=24))).title == title
 
 
+def test_short_parts_of_a_page_have_headings():
+    parts = "".join(at(60, 740 - y, "1. Part", 14) + at(60, 720 - y, " ".join(LEFT), 10) for y in (0, 50, 100))
+    read = text_of(drawn(at(60, 800, "Report", 20) + parts))
+    assert re.findall("^#+ .*", read, re.M) == ["# Report", *["## 1. Part"] * 3]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "file", "headings"),
