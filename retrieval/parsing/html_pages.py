@@ -57,6 +57,7 @@ _MENU = re.compile(
     r"pagination|pager|skip|toc|header|footer|share|social)(?:$|[\s_-])",
     re.I,
 )
+_ALWAYS_A_MENU = re.compile(r"\bnav(?:header|footer)\b", re.I)  # of DocBook, with the page's title between links
 _LINKS_OF_A_MENU = 0.5  # share of its characters
 _SHARE_OF_MAIN = 0.5  # of a page's characters, from which its main element is all that counts
 
@@ -184,7 +185,8 @@ def _is_boilerplate(element: etree._Element) -> bool:
         # A banner asks for a click. A section about cookies does not.
         asks = next(element.iterdescendants("button", "input"), None) is not None
         return asks and next(element.iterancestors("article", "main"), None) is None
-    return bool(_MENU.search(named)) and _links(element) > _LINKS_OF_A_MENU
+    is_menu = _MENU.search(named) and _links(element) > _LINKS_OF_A_MENU
+    return bool(is_menu or _ALWAYS_A_MENU.search(named))
 
 
 def _links(element: etree._Element) -> float:
