@@ -64,7 +64,7 @@ class _Document:
     @property
     def warnings(self) -> list[str]:
         said = [
-            (self.hidden, "Hidden text is left out: {} passages"),
+            (self.hidden, "Hidden passages are left out: {}"),
             (self.comments, "Comments are left out: {}"),
             (self.objects, "Charts and other embedded objects are left out: {}"),
         ]

@@ -104,7 +104,7 @@ def _notes(
 
 def _warnings(losses: Losses, comments: int) -> list[str]:
     counted = [
-        (losses.hidden, "Hidden text is left out: {} passages"),
+        (losses.hidden, "Hidden passages are left out: {}"),
         (comments, "Comments are left out: {}"),
         (losses.charts, "Charts are left out: {}"),
     ]

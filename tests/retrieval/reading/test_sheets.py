@@ -247,7 +247,7 @@ def test_texts_of_opendocument_have_numbers_boxes_ticks_and_lines_of_pages_and_n
         "So E = m c^2 and 漢\n\n## Ends\n\nDraft\n"
     )
     assert parsed.warnings == [
-        "Hidden text is left out: 2 passages",
+        "Hidden passages are left out: 2",
         "Charts and other embedded objects are left out: 1",
     ]
 

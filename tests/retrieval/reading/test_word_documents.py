@@ -191,7 +191,7 @@ def test_what_is_hidden_or_cannot_be_read_is_left_out_and_named():
     document = word_documents.parse(docx(body, styles=STYLES + placeholder, comments="<w:comment/><w:comment/>"))
     assert document.text == "Seen again\n\nshown web\n"
     assert document.warnings == [
-        "Hidden text is left out: 3 passages",
+        "Hidden passages are left out: 3",
         "Comments are left out: 2",
         "Charts are left out: 1",
         "Embedded objects are left out: Excel.Sheet.12",
