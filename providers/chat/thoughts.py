@@ -18,9 +18,10 @@ _CLOSED_BY = {
     "◁think▷": "◁/think▷",
     "<|begin_of_thought|>": "<|end_of_thought|>",
     "<|start_thinking|>": "<|end_thinking|>",
+    "<|channel>thought": "<channel|>",
     **{f"{start}<|channel|>{of}": "<|channel|>final" for start in _HARMONY for of in ("analysis", "commentary")},
     **{f"{start}<|channel|>final": "" for start in _HARMONY},
-    "<|message|>": "",
+    **dict.fromkeys(("<|message|>", "<|begin_of_solution|>", "<|start_response|>"), ""),
 }
 """What closes what each tag opens, nothing where it only says that the answer begins. Case does not matter."""
 _LONGEST = max(map(len, _CLOSED_BY))

@@ -12,6 +12,12 @@ _UNDERLINES = "=-~^+"
 """Of AsciiDoc's headings of two lines, by their levels."""
 _AFTER_TITLE = re.compile(r"[ \t](?:=+|:[\w@#%:]+:)$")
 _LATEX_LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
+_LATEX_HEADING = rf"\\({'|'.join(_LATEX_LEVELS)})\*?(?:\[[^\]\n]*\])?\{{((?:[^{{}}\n]|\{{[^{{}}\n]*\}})*)\}}"
+_LATEX_LABELS = r"(?:[ \t]*\\label\{[^{}\n]*\})*+"
+_TEXT_ON_THE_LINE = re.compile(
+    rf"((?:^{_LATEX_HEADING}{_LATEX_LABELS})|\\begin\{{document\}})[ \t]*(?=[^\s%])", re.IGNORECASE | re.MULTILINE
+)
+"""What has a line of its own, before text that shares it."""
 
 
 class _Markup(NamedTuple):
@@ -43,9 +49,9 @@ _PATTERNS = {
         r"^#\+title:(.*)",
     ),
     "latex": (
-        rf"\\({'|'.join(_LATEX_LEVELS)})\*?(?:\[[^\]]*\])?\{{([^{{}}]*)\}}.*",
+        rf"{_LATEX_HEADING}{_LATEX_LABELS}\s*(?:%.*)?",
         *(r"\\begin\{(?:verbatim|lstlisting|minted)\}.*", r"\\end\{(?:verbatim|lstlisting|minted)\}.*"),
-        *(r"\\documentclass\b.*", r"\\begin\{document\}"),
+        *(r"\\documentclass\b(?!.*\\begin\{document\}).*", r"(?:.*[^\\%])?\\begin\{document\}\s*(?:%.*)?"),
         r"%.*|\\(?:end\{document\}|maketitle|tableofcontents)",
         r"^[ \t]*\\title(?:\[[^\]\n]*\])?\{([^{}]{0,500})\}",
     ),
@@ -58,8 +64,11 @@ KINDS_OF_MARKUP = frozenset(_MARKUPS)
 
 
 def markdown_of(kind: str, text: str) -> Parsed:
-    """Return a text of one of these kinds as Markdown, line by line, so that no line moves."""
+    """Return a text of one of these kinds as Markdown, line by line. No line moves, unless text shares the line of a
+    heading of LaTeX: it goes below it."""
     markup = _MARKUPS[kind]
+    if kind == "latex":
+        text = _TEXT_ON_THE_LINE.sub(r"\1\n", text)
     lines: list[str] = []
     code_end = hidden_end = None
     for line in text.replace("\r\n", "\n").split("\n"):
@@ -89,4 +98,4 @@ def markdown_of(kind: str, text: str) -> Parsed:
 
 def _underlines(line: str, above: str) -> bool:
     is_one_sign = line != "" and line[0] in _UNDERLINES and not line.strip(line[0])
-    return is_one_sign and abs(len(line) - len(above)) < 3 <= len(line)
+    return is_one_sign and above[:1] != "." and abs(len(line) - len(above)) < 3 <= len(line)

@@ -19,6 +19,9 @@ CASES = [
     (f"◁think▷a◁/think▷{B}", "a", B),
     (f"<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>{B}", None, B),
     (f"<|channel|>final<|message|>{B}", "", B),
+    (f"<|channel>thought\na<channel|>{B}", "\na", B),
+    (f"<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>{B}", "a", B),
+    (f"<|begin_of_thought|>a<|end_of_thought|>\n\n<|begin_of_solution|>{B}", "a", B),
     (f"Hm, [3] first.</think>{B}", "Hm, [3] first.", B),
     (f"Why `<b>?\n</think>\n\n{B}", "Why `<b>?\n", B),
     *(

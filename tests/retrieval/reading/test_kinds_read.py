@@ -240,6 +240,19 @@ def test_headings_of_other_markups_are_headings_no_line_moves_and_code_and_comme
     assert document.text.count("\n") == SAMPLES[kind][1].decode().count("\n")
 
 
+@pytest.mark.parametrize(
+    ("kind", "content", "text"),
+    [
+        ("latex", "\\section{A \\emph{b}}\\label{a} Text.\n", "### A \\emph{b}\nText.\n"),
+        ("latex", "\\documentclass{a}\n\\begin{document} % b\nText.\n", "\n\nText.\n"),
+        ("latex", "\\documentclass{a}\n\\begin{document}Text.\nMore.", "\n\nText.\nMore."),
+        ("asciidoc", ".Code\n----\na\n----\nText.", ".Code\n~~~~~~\na\n~~~~~~\nText."),
+    ],
+)
+def test_text_on_the_line_of_a_heading_and_below_a_short_title_of_code_stays_text(read, kind, content, text):
+    assert read(kind, content.encode()).text == text
+
+
 COMMENTED = """import {
   A
 } from "@theme/b"
