@@ -20,8 +20,8 @@ Json = dict[str, Any]
 
 MAX_TOKENS = 8_000
 """The tokens of an answer, unless its caller says otherwise."""
-BYTES_OF_TOKEN = 4
-"""Fewer in texts of code and of most other languages than English, so that those are shorter still."""
+BYTES_OF_TOKEN = 3
+"""As structured content has, with its names, numbers and ids: English prose has four or more."""
 BYTES_OF_PLACE = 120
 """What is said of a chunk beside its text."""
 MOST_AROUND = 100

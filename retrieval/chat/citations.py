@@ -14,7 +14,7 @@ from schemas.contracts.chat import Citation
 from schemas.contracts.text_documents import SimilarChunk
 
 _ITEM = r"[0-9]{1,3}(?:\s*[-–]\s*[0-9]{1,3})?"
-_CITED = re.compile(rf"\[\s*({_ITEM}(?:\s*[,;]\s*{_ITEM})*)\s*\]")
+_CITED = re.compile(rf"\[\s*({_ITEM}(?:\s*[,;，、]\s*{_ITEM})*)\s*\]")
 _WIDE = re.compile(
     rf"【\s*({_ITEM}(?:\s*[,;，、]\s*{_ITEM})*)\s*(?:†[^【】\n]{{0,80}})?】|［\s*({_ITEM}(?:\s*[,;，、]\s*{_ITEM})*)\s*］"
 )
@@ -48,7 +48,7 @@ def cited_numbers(answer: str) -> list[int]:
 
 
 def _numbers(cited: str) -> Iterator[int]:
-    for item in re.split(r"[,;]", cited):
+    for item in re.split(r"[,;，、]", cited):
         first, *rest = (int(number) for number in re.split(r"[-–]", item))
         last = rest[0] if rest else first
         yield from range(first, last + 1) if first <= last else (first, last)

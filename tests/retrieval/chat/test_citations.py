@@ -19,6 +19,7 @@ from retrieval.chat.citations import cited_numbers, plain, plainly
         ("Odd [3-1], [0], [ 7 ], [998-999], [7], [7-8].", [3, 1, 0, 7, 998, 999, 8]),
         ("**[1]** _[2]_ <b>[3]</b>\n\n- [4]\n\n> [5]\n\n# [6]\n\n| a | [7] |", [1, 2, 3, 4, 5, 6, 7]),
         ("It is so [1].\n\n[1]: Handbook\n[2]: Manual", [1, 2]),
+        ("Both [1，2] and [3、4].", [1, 2, 3, 4]),
         ("See [[8]].", [8]),
         ("`array[0]` and ``x[`1]`` and [2]", [2]),
         ("```py\na = array[0]\n```\n[2]", [2]),
