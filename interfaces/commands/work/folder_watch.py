@@ -26,7 +26,7 @@ from providers.rag_wrapper.client import WrapperClient
 from retrieval.clock import utc_now, z_time
 from retrieval.ingest.identity import document_id, file_ids, stored_name
 from retrieval.ingest.walk import is_ignored, walk
-from retrieval.reading import SECRET
+from retrieval.reading import SECRET, instead_of
 from schemas.contracts.jobs import FAILED
 from schemas.contracts.watchers import MAX_FAILURES, MAX_TEXT_CHARACTERS, RETRYING, STOPPED, WATCHING
 from schemas.errors import ConflictError, RagError, UnavailableError
@@ -122,9 +122,10 @@ class Watch:
                 log.warning("a file is not indexed", file=name, reason=outcome.reasons[name])
             if became not in (FAILED, PASSED_OVER):
                 self._stored.setdefault(name, document_id(name))
-        for each in found.passed_over:
-            if each.code == SECRET and self._source(each.path) not in self._not_stored:
-                log.warning("a file is left out, as it may hold secrets", file=self._source(each.path))
+        named = [each for each in found.passed_over if each.code == SECRET or instead_of(each.path)]
+        for each in (*found.errors, *named):
+            if self._source(each.path) not in self._not_stored:
+                log.warning("a file is not indexed", file=self._source(each.path), reason=each.message)
         for name, warnings in outcome.warnings.items():
             log.warning("a file was read with warnings", file=name, warnings=warnings)
         for source in gone:

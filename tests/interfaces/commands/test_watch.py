@@ -8,11 +8,13 @@ from contextlib import contextmanager
 
 import pytest
 from click.testing import CliRunner
+from structlog.testing import capture_logs
 
 from interfaces.asked_service import service_at
 from interfaces.cli import main
 from interfaces.commands.work import folder_watch
 from interfaces.commands.work.folder_watch import Watch
+from retrieval.reading.not_read import INSTEAD
 from schemas.errors import ConflictError
 from tests.interfaces.conftest import environ
 from tests.support.apps import served
@@ -120,7 +122,8 @@ def test_several_folders_are_watched_each_under_a_name(run, root, tmp_path, stor
 
 def test_file_events_are_followed(watching, root, stored):
     (root / "first.md").write_text("first")
-    with watching(root) as status:
+    (root / "old.doc").write_text("old")
+    with capture_logs() as said, watching(root) as status:
         eventually(lambda: status().get("at"))
         assert stored() == {"first.md": "first"}
         with (root / "log.txt").open("w") as file:
@@ -138,6 +141,7 @@ def test_file_events_are_followed(watching, root, stored):
         eventually(lambda: set(stored()) == {"log.txt", "moved/new.py", "moved/later.py"})
     report = status()
     assert (report["state"], report["files"], report["stored"], report["failed"]) == ("stopped", 3, 3, 0)
+    assert [each["reason"] for each in said if each["event"] == "a file is not indexed"] == [INSTEAD[".doc"]]
 
 
 def test_a_service_that_is_away_is_waited_for_and_a_folder_that_is_replaced_deletes_nothing(
