@@ -8,7 +8,7 @@ from lxml import etree, html
 
 from retrieval.parsing.declared_encodings import decoded_as
 from retrieval.parsing.html_markdown import markdown_blocks
-from retrieval.parsing.html_text import BLOCKS, HEADINGS, LISTS, SKIPPED, local_name, text_of
+from retrieval.parsing.html_text import BLOCKS, HEADINGS, LISTS, SKIPPED, local_name, mark_raised, text_of
 from retrieval.parsing.parsed import EMPTY, MarkdownText, Parsed, UnreadableError, collapsed, heading, told
 from retrieval.parsing.text_encodings import decoded
 
@@ -103,6 +103,8 @@ def html_root(text: str) -> etree._Element:
         raise UnreadableError("contains no text", EMPTY) from error
     if any(each.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for each in parser.error_log):
         raise UnreadableError("is nested too deeply")  # what stands below that would be missing
+    for each in root.iter("sup"):
+        mark_raised(each)
     return root
 
 

@@ -31,6 +31,7 @@ APART = dict.fromkeys((*BLOCKS, *HEADINGS, *LISTS, "pre", "blockquote", "li", "b
 _BOXES = frozenset(("checkbox", "radio"))
 _WRITTEN = frozenset(["text", "email", "tel", "url", "number", "date", "datetime-local", "month", "time", "week"])
 _DISPLAYED = re.compile(r"\A\{\\displaystyle (.*)\}\s*\Z", re.DOTALL)
+_NUMBER = re.compile(r"[-+\u2212](?:\d|\Z)|\d")
 _BESIDE_BOXES = frozenset(("label", "span", "b", "strong", "em"))
 
 
@@ -74,6 +75,22 @@ def replacement(element: etree._Element, tag: str) -> str:
     else:
         shown = element.text
     return f" {shown} " if shown else " "
+
+
+def mark_raised(element: etree._Element) -> None:
+    """Put a sign before a raised number behind a digit: ten to the sixth is 10^6, not 106."""
+    before, parent = element.getprevious(), element.getparent()
+    if before is not None:
+        text = before.tail or "".join(before.itertext())
+    else:
+        text = (parent.text or "") if parent is not None else ""
+    if is_raised_behind(text, next(element.itertext(), "")):
+        element.text = f"^{element.text or ''}"
+
+
+def is_raised_behind(before: str, raised: str) -> bool:
+    """Return whether a raised text, written on the line, would become a part of the number before it."""
+    return before[-1:].isdigit() and _NUMBER.match(raised) is not None
 
 
 def number_of(element: etree._Element, name: str) -> int:

@@ -8,6 +8,7 @@ from itertools import chain
 
 from lxml import etree
 
+from retrieval.parsing.html_text import is_raised_behind
 from retrieval.parsing.office.archives import Archive, attribute, whole_number
 from retrieval.parsing.office.cell_formats import GENERAL, shown
 from retrieval.parsing.office.equations import formula
@@ -31,7 +32,9 @@ def paragraph_text(paragraph: etree._Element) -> str:
     walk = etree.iterwalk(paragraph, events=("start",), tag=("{*}t", "{*}br", "{*}tab", "{*}oMath"))
     for _, each in walk:
         name = etree.QName(each).localname
-        parts.append(formula(each) if name == "oMath" else (each.text or "") if name == "t" else " ")
+        text = formula(each) if name == "oMath" else (each.text or "") if name == "t" else " "
+        is_raised = whole_number(attribute(each.getprevious(), "baseline")) > 0  # of the run's properties
+        parts.append(f"^{text}" if is_raised and parts and is_raised_behind(parts[-1], text) else text)
         walk.skip_subtree()
     return collapsed("".join(parts))
 

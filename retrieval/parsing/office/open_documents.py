@@ -10,7 +10,7 @@ from typing import Any
 
 from lxml import etree
 
-from retrieval.parsing.html_text import local_name, text_of
+from retrieval.parsing.html_text import local_name, mark_raised, text_of
 from retrieval.parsing.office.archives import Archive, attribute, described, open_archive, whole_number
 from retrieval.parsing.office.drawings import picture_words
 from retrieval.parsing.office.open_styles import DRAW, FORM, PRESENTATION, STYLE, TABLE, TEXT, OpenNumbering, OpenStyles
@@ -35,6 +35,7 @@ from retrieval.parsing.table_text import TICKED, UNTICKED
 _SKIPPED_IN_TEXT = SKIPPED | SHAPES
 _MAX_LEVEL = 8
 _PAGE_SIGN = "\ue000"  # of private use, and no white space
+_RAISED = re.compile(r"super|[1-9]")
 _HEADING_STYLE = re.compile(r"Heading_20_(\d)")
 _NO_TEXT = frozenset(("date-time", "footer", "header", "page-number"))  # frames that repeat on every slide
 
@@ -145,6 +146,10 @@ def _prepare(document: _Document, root: etree._Element) -> None:
         elif family == TEXT and _is_hidden(each, name, document.styles):
             document.hidden += any(True for text in each.itertext() if text.strip())
             each.tag = f"{TEXT}hidden"
+        elif family == TEXT and name == "span":
+            position = document.styles.of("text", each.get(f"{TEXT}style-name"), f"{STYLE}text-position")
+            if position and _RAISED.match(position):
+                mark_raised(each)
         elif family == TEXT and name in ("page-number", "page-count"):
             each.text = _PAGE_SIGN
         elif name == "annotation" and family != "{http://www.w3.org/1998/Math/MathML}":

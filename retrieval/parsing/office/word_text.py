@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from lxml import etree
 
+from retrieval.parsing.html_text import is_raised_behind
 from retrieval.parsing.office.archives import Archive, attribute, is_on, keep_choices, whole_number
 from retrieval.parsing.office.drawings import alternative_text, graphic
 from retrieval.parsing.office.equations import formula
@@ -73,6 +74,7 @@ class _Frame:
     paragraph: _Paragraph | None = None
     carried: list[str] = field(default_factory=list)  # of a paragraph that goes on with the next
     is_hidden: bool = False
+    is_raised: bool = False
     font: str = ""
 
 
@@ -208,9 +210,15 @@ class PartReader:
         frame.font = font or style.font or (frame.paragraph.style.font if frame.paragraph is not None else "")
         frame.is_hidden = hidden or (self._placeholders > 0 and style.name == "placeholder text")
         self._counts_hidden = hidden
+        position = None if properties is None else properties.find("{*}vertAlign")
+        frame.is_raised = attribute(position, "val") == "superscript"
 
     def _add_text(self, element: etree._Element) -> None:
-        self._show(shown(element.text or "", self._frames[-1].font))
+        frame, text = self._frames[-1], element.text or ""
+        above = frame.paragraph.parts if frame.paragraph is not None else []
+        if frame.is_raised and above and is_raised_behind(above[-1], text):
+            text = f"^{text}"
+        self._show(shown(text, frame.font))
 
     def _add_sign(self, element: etree._Element) -> None:
         self._show(sign(attribute(element, "char") or "", attribute(element, "font") or ""))

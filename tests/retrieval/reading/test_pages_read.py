@@ -41,6 +41,7 @@ def test_a_table_is_one_unless_it_only_places_parts_of_a_page(page, text):
         ("<div><input type=checkbox id=menu><div>x</div><input type=submit value=go></div>", "x", 0),
         ("<div class=navheader>Chapter 1 of a book <a href=b>Next</a></div><p>x", "x", 0),
         ("<select><option>a<option selected>b</select><textarea>c</textarea>", "b c", 0),
+        ("10<sup>6</sup> m<sup>2</sup>, <b>10</b><sup>-<i>3</i></sup>", "10^6 m2, 10^-3", 0),
         ("as <math alttext='E=mc^2'><mi>E</mi></math>, <math><mi>a</mi><annotation encoding=x-tex>a</annotation></math>", "as E=mc^2, a", 0),
         ("<span style='display: none'><math><mi>a</mi><mo>=</mo><mi>b</mi></math></span>", "a=b", 0),
         ("<div role=tabpanel>npm</div><div role=tabpanel hidden>yarn</div>", "npm\n\nyarn", 0),

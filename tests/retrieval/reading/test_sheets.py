@@ -219,6 +219,7 @@ def test_texts_of_opendocument_have_numbers_boxes_ticks_and_lines_of_pages_and_n
     styles = (
         "<style:style style:name='h' style:family='text'><style:text-properties text:display='none'/></style:style>"
         "<style:style style:name='k' style:family='text' style:parent-style-name='h'/>"
+        "<style:style style:name='s' style:family='text'><style:text-properties style:text-position='super 58%'/></style:style>"
         "<text:outline-style><text:outline-level-style text:level='1' style:num-format='I'/>"
         "<text:outline-level-style text:level='2' style:num-format='1' text:display-levels='2'/></text:outline-style>"
         "<text:list-style style:name='n'><text:list-level-style-number text:level='1' style:num-format='1' style:num-suffix='.'/>"
@@ -233,7 +234,7 @@ def test_texts_of_opendocument_have_numbers_boxes_ticks_and_lines_of_pages_and_n
         "<text:section text:display='none'><text:p>GONE</text:p></text:section>"
         f"<text:list text:style-name='n'>{item('One', '<text:list>' + item('Sub', '') + '</text:list>')}</text:list>"
         f"<text:list>{item('Dot', '')}</text:list><text:list text:style-name='n' text:continue-numbering='true'>{item('Two', '')}</text:list>"
-        "<text:p>So <draw:object><math xmlns='http://www.w3.org/1998/Math/MathML'><annotation>E = m c^2</annotation></math></draw:object> and <draw:object/>"
+        "<text:p>10<text:span text:style-name='s'>6</text:span></text:p><text:p>So <draw:object><math xmlns='http://www.w3.org/1998/Math/MathML'><annotation>E = m c^2</annotation></math></draw:object> and <draw:object/>"
         "<text:ruby><text:ruby-base>漢</text:ruby-base><text:ruby-text>かん</text:ruby-text></text:ruby></text:p>"
         "<text:p text:style-name='Heading_20_2'>Ends</text:p>"
     )
@@ -244,7 +245,7 @@ def test_texts_of_opendocument_have_numbers_boxes_ticks_and_lines_of_pages_and_n
     parsed = parse_odt(odf("text", f"<office:text>{body}</office:text>", styles, masters))
     assert parsed.text == (
         "Handbook,\n\n# I Duties\n\n## I.1 Details\n\nShown, [x] Agreed\n\nBoxed\n\n1. One\n    (a) Sub\n- Dot\n2. Two\n\n"
-        "So E = m c^2 and 漢\n\n## Ends\n\nDraft\n"
+        "10^6\n\nSo E = m c^2 and 漢\n\n## Ends\n\nDraft\n"
     )
     assert parsed.warnings == [
         "Hidden passages are left out: 2",

@@ -76,6 +76,7 @@ def read(*shown, attributes=""):
             sp("<a:p><a:r><a:t>So </a:t></a:r><a14:m><m:oMath><m:r><m:t>x=2</m:t></m:r></m:oMath></a14:m></a:p>"),
             "So x=2",
         ),
+        (sp('<a:p><a:r><a:t>10</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>9</a:t></a:r></a:p>'), "10^9"),
         (sp("".join(words("s", NUMBER.format(*step)) for step in STEPS)), "1. s\n\na) s\n\nb) s\n\n2. s\n\n(I) s"),
         (f"<p:grpSp>{sp(words('in'))}<p:grpSp>{sp(words('groups'))}</p:grpSp></p:grpSp>", "in\n\ngroups"),
         ('<p:pic><p:nvPicPr><p:cNvPr descr="A map of the bay"/></p:nvPicPr></p:pic>', "A map of the bay"),

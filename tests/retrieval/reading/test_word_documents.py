@@ -104,6 +104,7 @@ def m(text):
 FRACTION = f"<m:f><m:num>{m('a+b')}</m:num><m:den>{m('2')}</m:den></m:f>"
 CHOICE = f"<mc:AlternateContent><mc:Choice>{box(p('once'))}</mc:Choice><mc:Fallback>{box(p('once'))}</mc:Fallback></mc:AlternateContent>"
 ANSWERS = '<w:ddList><w:result w:val="1"/><w:listEntry w:val="No"/><w:listEntry w:val="Yes"/></w:ddList>'
+RAISED = '<w:vertAlign w:val="superscript"/>'
 MERGED, GOES_ON = '<w:vMerge w:val="restart"/>', "<w:vMerge/>"
 
 
@@ -120,6 +121,7 @@ MERGED, GOES_ON = '<w:vMerge w:val="restart"/>', "<w:vMerge/>"
             "# Article I A\n\nI.1 x\n    (a) y\nI.2 z\n\n# Article II B\n\nII.1 w\n    (a) v",
         ),
         (of_style("Round", "Round and round"), "Round and round"),
+        (f"<w:p>{run('10')}{run('6', RAISED)}{run(' m')}{run('2', RAISED)}</w:p>", "10^6 m2"),
         # tables
         (
             rows(cell(p("Name")) + cell(p("Is")), cell(p("A"), MERGED) + cell(item("fast", 2) + item("safe", 2)),
