@@ -27,13 +27,11 @@ _CLOSED_BY = {
 _LONGEST = max(map(len, _CLOSED_BY))
 _OPENING = re.compile("|".join(map(re.escape, _CLOSED_BY)), re.IGNORECASE)
 _CLOSING = re.compile("|".join(re.escape(each) for each in {*_CLOSED_BY.values()} - {""}), re.IGNORECASE)
-_ANY_TAG = re.compile(f"(?P<closing>{_CLOSING.pattern})|{_OPENING.pattern}", re.IGNORECASE)
 _BEFORE_MENTIONED, _AFTER_MENTIONED = " \"'“‘«(", " \"'”’»),.;:?!"
-_BACKTICKS = re.compile("`+")
+_CODE = r"(?P<code>```[^`]*+```|`[^`\n]++`)"
+_ANY_TAG = re.compile(f"{_CODE}|(?P<closing>{_CLOSING.pattern})|{_OPENING.pattern}", re.IGNORECASE)
 _LINE = 80
 """The characters after a closing tag that tell whether it is only mentioned."""
-_FENCE = 3
-"""The fewest backticks around code of several lines."""
 _UNOPENED = re.compile(r"\br1\b|qwq|think|reason|minimax-m", re.IGNORECASE)
 """The names of models whose templates write the opening tag into the prompt."""
 
@@ -126,12 +124,9 @@ class Parting:
 def _unopened_closing(text: str) -> tuple[int, int] | None:
     """Return where the first closing tag stands that was not opened and is not only mentioned."""
     opened: set[str] = set()
-    code = _code(text) if _CLOSING.search(text) else []
     for tag in _ANY_TAG.finditer(text):
         start, end = tag.span()
-        while code and code[-1][1] <= start:
-            code.pop()
-        if code and code[-1][0] < start:
+        if tag["code"]:
             continue
         if tag["closing"] is None:
             opened.add(_CLOSED_BY[tag[0].lower()])
@@ -141,22 +136,3 @@ def _unopened_closing(text: str) -> tuple[int, int] | None:
         ):
             return start, end
     return None
-
-
-def _code(text: str) -> list[tuple[int, int]]:
-    """Return where Markdown has code, the last first: between as many backticks, of one line unless it is a fence."""
-    ticks = [each.span() for each in _BACKTICKS.finditer(text)]
-    partner: list[int | None] = [None] * len(ticks)
-    latest: dict[int, int] = {}
-    for at in range(len(ticks) - 1, -1, -1):
-        count = ticks[at][1] - ticks[at][0]
-        partner[at], latest[count] = latest.get(count), at
-    found, at = [], 0
-    while at < len(ticks):
-        start, end = ticks[at]
-        other = partner[at]
-        if other is not None and (end - start >= _FENCE or text.find("\n", end, ticks[other][0]) < 0):
-            found.append((start, ticks[other][1]))
-            at = other
-        at += 1
-    return found[::-1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, BinaryIO, cast
 
-from retrieval.parsing.parsed import ENCRYPTED, TOO_LARGE
+from retrieval.parsing.parsed import DAMAGED_ARCHIVE, ENCRYPTED, TOO_LARGE
 from retrieval.reading import (
     SECRET,
     UNREADABLE,
@@ -33,8 +32,6 @@ _MOST_DIRECTORY_BYTES = 2 << 20
 _IN_MEMORY_BYTES = 16 << 20
 _OF_MACS = "__MACOSX"
 _UTF_8, _ENCRYPTED = 0x800, 0x1
-# What zipfile raises: NotImplementedError, a RuntimeError, is its word for a compression that it does not know.
-_DAMAGED = (zipfile.BadZipFile, zlib.error, RuntimeError, OSError, EOFError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ class Archive:
             raise UnreadableError("is a symbolic link", code=UNSUPPORTED_KIND)
         try:
             kind = kind_of_file(PurePosixPath(name).name, lambda: cast(BinaryIO, self._archive.open(info)))
-        except _DAMAGED as error:
+        except DAMAGED_ARCHIVE as error:
             raise UnreadableError(_BROKEN) from error
         if kind.is_archive:
             raise UnreadableError("is an archive within an archive: unpack it", code=UNSUPPORTED_KIND)
@@ -105,7 +102,7 @@ class Archive:
         try:
             with self._archive.open(info) as member:
                 copyfileobj(member, unpacked)
-        except _DAMAGED as error:
+        except DAMAGED_ARCHIVE as error:
             unpacked.close()
             raise UnreadableError(_BROKEN) from error
         unpacked.seek(0)
@@ -117,7 +114,7 @@ def opened_archive(file: IO[bytes]) -> Iterator[Archive]:
     """Open an archive. Raises UnreadableError for one that is damaged or has too much in it."""
     try:
         archive = zipfile.ZipFile(cast(IO[bytes], _Bounded(file)))
-    except _DAMAGED as error:
+    except DAMAGED_ARCHIVE as error:
         raise UnreadableError("is not a ZIP archive, or is damaged", code=UNREADABLE) from error
     with archive:
         yield Archive(archive)

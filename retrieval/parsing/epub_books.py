@@ -9,9 +9,9 @@ from lxml import etree
 
 from retrieval.parsing.epub_contents import Entry, add_headings, contents_of
 from retrieval.parsing.html_markdown import markdown_blocks
-from retrieval.parsing.html_pages import characters, hidden_warning, html_root, strip_hidden
+from retrieval.parsing.html_pages import HIDDEN_PASSAGES, characters, html_root, strip_hidden
 from retrieval.parsing.office.archives import Archive, described, open_archive
-from retrieval.parsing.parsed import EMPTY, ENCRYPTED, UNREADABLE, MarkdownText, Parsed, UnreadableError
+from retrieval.parsing.parsed import EMPTY, ENCRYPTED, UNREADABLE, MarkdownText, Parsed, UnreadableError, losses
 
 _LABEL = "an EPUB book"
 _CHAPTERS = (".xhtml", ".html", ".htm", ".xml")
@@ -44,8 +44,8 @@ def parse(content: bytes) -> Parsed:
     if not document.text:
         raise UnreadableError("contains no text", EMPTY if not missing else UNREADABLE)
     title, metadata = described(package.iterfind("{*}metadata/{*}*"), "subject")
-    warnings = [f"Chapters that are missing or cannot be read: {missing}"] if missing else []
-    return document.parsed(title, metadata, warnings=warnings + hidden_warning(hidden))
+    warnings = losses(("Chapters that are missing or cannot be read: {}", missing), (HIDDEN_PASSAGES, hidden))
+    return document.parsed(title, metadata, warnings=warnings)
 
 
 def _chapter(page: str, entries: list[Entry]) -> tuple[list[str], int]:

@@ -9,7 +9,7 @@ from lxml import etree, html
 from retrieval.parsing.declared_encodings import decoded_as
 from retrieval.parsing.html_markdown import markdown_blocks
 from retrieval.parsing.html_text import BLOCKS, HEADINGS, LISTS, SKIPPED, local_name, mark_raised, text_of
-from retrieval.parsing.parsed import EMPTY, MarkdownText, Parsed, UnreadableError, collapsed, heading, told
+from retrieval.parsing.parsed import EMPTY, MarkdownText, Parsed, UnreadableError, collapsed, heading, losses, told
 from retrieval.parsing.text_encodings import decoded
 
 _DECLARED = re.compile(
@@ -17,6 +17,7 @@ _DECLARED = re.compile(
 )
 _XML_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 _SUBSET = re.compile(r"^\s*<!DOCTYPE[^<>\[]{0,500}\[([^\]]*)\]\s*>", re.I)  # declarations, which only XML has
+HIDDEN_PASSAGES = "Hidden passages are left out: {}"
 _LOOKED_AT = 4096
 _BOILERPLATE_TAGS = frozenset(("nav", "aside", "footer", "dialog"))
 _BOILERPLATE_ROLES = frozenset(
@@ -78,7 +79,7 @@ def parse(content: bytes) -> Parsed:
         document.add(heading(1, text_of(titles[0])))  # a page's title may stand above its main content
     document.add(*markdown_blocks(main))
     title = title or (text_of(titles[0]) if len(titles) == 1 else "")
-    return document.parsed(title or None, metadata, warnings=hidden_warning(hidden))
+    return document.parsed(title or None, metadata, warnings=losses((HIDDEN_PASSAGES, hidden)))
 
 
 def characters(content: bytes) -> str:
@@ -108,22 +109,12 @@ def html_root(text: str) -> etree._Element:
     return root
 
 
-def body_blocks(page: str) -> list[str]:
-    """Return the blocks of all that is seen of a page or a piece of HTML. Raises what `html_root` raises."""
-    return seen_blocks(page)[0]
-
-
 def seen_blocks(page: str) -> tuple[list[str], int]:
     """Return the blocks of all that is seen of a page, and how many passages of it are hidden. Raises what `html_root`
     raises."""
     root = html_root(page)
     hidden = strip_hidden(root)
     return markdown_blocks(next(iter(root.iter("body")), root)), hidden
-
-
-def hidden_warning(hidden: int) -> list[str]:
-    """Return what is said of passages that were left out because nobody sees them."""
-    return [f"Hidden passages are left out: {hidden}"] if hidden else []
 
 
 def strip_hidden(root: etree._Element, *, is_clicked: bool = False) -> int:

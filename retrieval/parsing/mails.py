@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from retrieval.parsing.declared_encodings import decoded_as
-from retrieval.parsing.html_pages import characters, hidden_warning, seen_blocks
+from retrieval.parsing.html_pages import HIDDEN_PASSAGES, characters, seen_blocks
 from retrieval.parsing.mail_headers import Mail, file_name, header, read_mail
 from retrieval.parsing.mail_texts import invitation, unflowed, without_armour
 from retrieval.parsing.parsed import (
@@ -20,6 +20,7 @@ from retrieval.parsing.parsed import (
     escaped,
     heading,
     listed,
+    losses,
     told,
 )
 
@@ -54,9 +55,11 @@ class _Reading:
 
     @property
     def warnings(self) -> list[str]:
-        found = [f"Attachments are left out: {listed(self.attachments)}"] if self.attachments else []
-        found += [f"Encrypted parts are left out: {self.encrypted}"] if self.encrypted else []
-        return found + hidden_warning(self.hidden)
+        return losses(
+            ("Attachments are left out: {}", listed(self.attachments)),
+            ("Encrypted parts are left out: {}", self.encrypted),
+            (HIDDEN_PASSAGES, self.hidden),
+        )
 
 
 def parse_email(content: bytes) -> Parsed:

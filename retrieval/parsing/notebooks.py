@@ -8,14 +8,14 @@ from contextlib import suppress
 from typing import Any
 
 from retrieval.parsing.markdown_comments import without_comments
-from retrieval.parsing.parsed import MarkdownText, Parsed, UnreadableError, fenced, heading
+from retrieval.parsing.parsed import MarkdownText, Parsed, UnreadableError, fenced, losses
 
 try:
-    from retrieval.parsing.html_pages import body_blocks
+    from retrieval.parsing.html_pages import seen_blocks
 except ImportError:  # without the extra 'formats'
 
-    def body_blocks(page: str) -> list[str]:
-        return []
+    def seen_blocks(page: str) -> tuple[list[str], int]:
+        return [], 0
 
 
 _MAX_OUTPUT_CHARACTERS = 2_000
@@ -24,7 +24,6 @@ _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(\S.*)")
 _UNDERLINE = re.compile(r" {0,3}=+[ \t]*")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _OBJECT = re.compile(r"[\s\[\](),]*(?:<[^<>]*>[\s\[\](),]*)+")
-_OLDER = {"text": "text/plain", "html": "text/html", "latex": "text/latex", "png": "image/png", "jpeg": "image/jpeg"}
 _TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -37,8 +36,6 @@ def parse(content: bytes) -> Parsed:
     if not isinstance(notebook, dict):
         raise UnreadableError("is not a notebook: it has no cells")
     cells = notebook.get("cells")
-    if cells is None and isinstance(sheets := notebook.get("worksheets"), list):  # before version 4
-        cells = [cell for sheet in sheets if isinstance(sheet, dict) for cell in sheet.get("cells") or ()]
     if not isinstance(cells, list):
         raise UnreadableError("is not a notebook: it has no cells")
     language = _language(notebook.get("metadata"))
@@ -47,10 +44,7 @@ def parse(content: bytes) -> Parsed:
     for cell in cells:
         if not isinstance(cell, dict):
             continue
-        source = _joined(cell.get("source", cell.get("input")))
-        if cell.get("cell_type") == "heading":  # before version 4
-            level = cell.get("level")
-            source = heading(level if isinstance(level, int) else 1, source)
+        source = _joined(cell.get("source"))
         if cell.get("cell_type") != "code":
             document.add(without_comments(source))
             title = title or (_first_heading(source) if cell.get("cell_type") != "raw" else None)
@@ -64,8 +58,10 @@ def parse(content: bytes) -> Parsed:
                 too_long += 1
             elif shown:
                 document.add(shown if is_displayed else fenced(shown, "text"))
-    warnings = [f"{too_long} outputs of more than {_MAX_OUTPUT_CHARACTERS} characters are left out"] if too_long else []
-    warnings += [f"Pictures and other outputs without text are left out: {pictures}"] if pictures else []
+    warnings = losses(
+        (f"{{}} outputs of more than {_MAX_OUTPUT_CHARACTERS} characters are left out", too_long),
+        ("Pictures and other outputs without text are left out: {}", pictures),
+    )
     return document.parsed(title, warnings=warnings)
 
 
@@ -97,9 +93,9 @@ def _output(output: Any) -> tuple[str, bool, bool]:
         return "", False, False
     data = output.get("data")
     if not isinstance(data, dict):
-        data = {kind: output[name] for name, kind in _OLDER.items() if name in output}
+        data = {"text/plain": output.get("text")}
     plain = _TERMINAL_COLOURS.sub("", _joined(data.get("text/plain"))).strip()
-    if output.get("output_type") in ("error", "pyerr"):
+    if output.get("output_type") == "error":
         plain = f"{output.get('ename')}: {output.get('evalue')}"
     if markdown := _joined(data.get("text/markdown")).strip():
         return markdown, True, False
@@ -107,7 +103,7 @@ def _output(output: Any) -> tuple[str, bool, bool]:
     page = _joined(data.get("text/html"))
     if page.strip() and (not plain or is_object or "<table" in page):
         with suppress(UnreadableError):
-            if blocks := body_blocks(page):
+            if blocks := seen_blocks(page)[0]:
                 return "\n\n".join(blocks), True, False
     if (not plain or is_object) and (formula := _joined(data.get("text/latex")).strip()):
         return formula, True, False

@@ -6,6 +6,8 @@ Text of a document is never taken for markup of a block.
 from __future__ import annotations
 
 import re
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +21,9 @@ TOO_SLOW = "too_slow"
 TOO_MUCH_MEMORY = "too_much_memory"
 UNREADABLE = "unreadable"
 EMPTY = "empty"
+
+DAMAGED_ARCHIVE = (zipfile.BadZipFile, zlib.error, RuntimeError, OSError, EOFError, ValueError)
+"""What zipfile raises: NotImplementedError, a RuntimeError, is its word for a compression that it does not know."""
 
 _MOST_TAGS = 100
 _NAME_CHARACTERS = 100
@@ -144,6 +149,15 @@ def ranges(numbers: Sequence[int]) -> str:
         else:
             runs.append([number])
     return listed([str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs])
+
+
+def pages_named(numbers: Sequence[int]) -> str:
+    return f"{'page' if len(numbers) == 1 else 'pages'} {ranges(numbers)}"
+
+
+def losses(*sentences: tuple[str, object]) -> list[str]:
+    """Return the sentences about what was lost, each with its number or names, if there are any."""
+    return [sentence.format(lost) for sentence, lost in sentences if lost]
 
 
 class MarkdownText:

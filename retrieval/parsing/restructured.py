@@ -9,7 +9,7 @@ from docutils import nodes
 from docutils.core import publish_parts
 from docutils.parsers.rst import Directive, directives, roles
 
-from retrieval.parsing.html_pages import body_blocks
+from retrieval.parsing.html_pages import seen_blocks
 from retrieval.parsing.parsed import MarkdownText, Parsed
 from retrieval.parsing.text_encodings import decoded
 
@@ -89,5 +89,5 @@ def parse(content: bytes) -> Parsed:
     text = decoded(content)
     directives.directive, roles.role = _directive, _role  # the one way to catch every unknown name
     document = MarkdownText()
-    document.add(*body_blocks(_page(text)))
+    document.add(*seen_blocks(_page(text))[0])
     return document.parsed()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -12,7 +11,7 @@ from typing import Any, BinaryIO
 
 from retrieval.chunking import Syntax
 from retrieval.parsing.child import PARSERS
-from retrieval.parsing.parsed import UNSUPPORTED_KIND, UnreadableError
+from retrieval.parsing.parsed import DAMAGED_ARCHIVE, UNSUPPORTED_KIND, UnreadableError
 from retrieval.reading.not_read import INSTEAD, instead_of
 
 _CODE_NAMES = """
@@ -282,8 +281,8 @@ def _kind_of_archive(content: bytes) -> Kind | None:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = set(archive.namelist())
             declared = archive.read("mimetype")[:100].decode("ascii", "replace") if "mimetype" in members else ""
-    except (zipfile.BadZipFile, zlib.error, RuntimeError, OSError, ValueError, EOFError):
-        return None  # damaged, encrypted, or (NotImplementedError, a RuntimeError) of a compression that is not known
+    except DAMAGED_ARCHIVE:
+        return None
     if declared.strip() in _BY_MEDIA_TYPE:
         return _BY_MEDIA_TYPE[declared.strip()]
     main = {"word/document.xml": "docx", "ppt/presentation.xml": "pptx", "xl/workbook.xml": "xlsx"}

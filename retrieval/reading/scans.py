@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sysconfig
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +20,7 @@ from retrieval.parsing.parsed import (
     Parsed,
     UnreadableError,
     collapsed,
-    ranges,
+    pages_named,
 )
 from schemas.settings import RetrievalSettings
 
@@ -107,11 +107,12 @@ def recognise(document: Parsed, ask: Callable[[int], Answer], on_page: OnPage) -
     document.text, document.marks = _merged(own, texts)
     empty = [page for page in empty if page not in own]
     if texts:
-        document.warnings.append(f"Text was recognised in the pictures of {_named(list(texts))}: letters may be wrong")
+        named = pages_named(list(texts))
+        document.warnings.append(f"Text was recognised in the pictures of {named}: letters may be wrong")
     if empty:
-        document.warnings.append(f"No text was recognised in the pictures of {_named(empty)}")
+        document.warnings.append(f"No text was recognised in the pictures of {pages_named(empty)}")
     for (_, reason), some in left_out.items():
-        document.warnings.append(f"The pictures of {_named(some)} were not read: {reason}")
+        document.warnings.append(f"The pictures of {pages_named(some)} were not read: {reason}")
 
 
 def _no_text(left_out: Iterable[tuple[str, str]], any_empty: bool) -> UnreadableError:
@@ -141,7 +142,3 @@ def _merged(own: Mapping[int, str], texts: Mapping[int, str]) -> tuple[str, list
         has, seen = own.get(page, ""), texts.get(page, "")
         merged.add("" if collapsed(has) in collapsed(seen) else has, seen)
     return merged.text, merged.marks
-
-
-def _named(pages: Sequence[int]) -> str:
-    return f"{'page' if len(pages) == 1 else 'pages'} {ranges(pages)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -14,14 +13,20 @@ from typing import Any
 from lxml import etree
 
 from retrieval.parsing.html_text import local_name
-from retrieval.parsing.parsed import ENCRYPTED, TOO_LARGE, UnreadableError, collapsed, sensible_title, told
+from retrieval.parsing.parsed import (
+    DAMAGED_ARCHIVE,
+    ENCRYPTED,
+    TOO_LARGE,
+    UnreadableError,
+    collapsed,
+    sensible_title,
+    told,
+)
 
 MAX_MEMBERS = 20_000
 MAX_BYTES = 512 * 1024 * 1024
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_FLAG = 0x1
-# What zipfile raises: NotImplementedError, a RuntimeError, is its word for a compression that it does not know.
-_DAMAGED = (zipfile.BadZipFile, zlib.error, RuntimeError, OSError, EOFError, ValueError)
 _SAFELY: Any = {
     "resolve_entities": False,
     "no_network": True,
@@ -51,7 +56,7 @@ class Archive:
             raise UnreadableError(f"is not {self.label}: a part of it is missing")
         try:
             return self.file.read(name)
-        except _DAMAGED as error:
+        except DAMAGED_ARCHIVE as error:
             raise UnreadableError("is a damaged archive") from error
 
     def xml(self, name: str) -> etree._Element:
@@ -67,7 +72,7 @@ def open_archive(content: bytes, label: str) -> Archive:
         raise UnreadableError("is an Office file of before 2007: save it in the present format")
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
-    except _DAMAGED as error:
+    except DAMAGED_ARCHIVE as error:
         raise UnreadableError(f"is not {label}, or is damaged") from error
     members = archive.infolist()
     size = sum(member.file_size for member in members)
@@ -116,7 +121,7 @@ def streamed(archive: Archive, name: str, *tags: str) -> Iterator[etree._Element
                     del above[0]
     except etree.XMLSyntaxError as error:
         raise _ill_formed(error) from error
-    except _DAMAGED as error:
+    except DAMAGED_ARCHIVE as error:
         raise UnreadableError("is a damaged archive") from error
 
 

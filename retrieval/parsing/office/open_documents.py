@@ -27,6 +27,7 @@ from retrieval.parsing.parsed import (
     collapsed,
     escaped,
     heading,
+    losses,
     ranges,
     sensible_title,
 )
@@ -64,12 +65,11 @@ class _Document:
 
     @property
     def warnings(self) -> list[str]:
-        said = [
-            (self.hidden, "Hidden passages are left out: {}"),
-            (self.comments, "Comments are left out: {}"),
-            (self.objects, "Charts and other embedded objects are left out: {}"),
-        ]
-        return [sentence.format(count) for count, sentence in said if count]
+        return losses(
+            ("Hidden passages are left out: {}", self.hidden),
+            ("Comments are left out: {}", self.comments),
+            ("Charts and other embedded objects are left out: {}", self.objects),
+        )
 
 
 def parse_odt(content: bytes) -> Parsed:
@@ -100,7 +100,7 @@ def parse_odp(content: bytes) -> Parsed:
             text.add(heading(1, title or f"Slide {number}"), *markdown_of(blocks))
         if notes:
             text.add(heading(2, "Notes"), *markdown_of(notes))
-    said = [f"Hidden slides are left out: {ranges(hidden)}"] if hidden else []
+    said = losses(("Hidden slides are left out: {}", ranges(hidden)))
     return document.parsed(text, first_title, number, *said)
 
 

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrieval.parsing.parsed import TOO_LARGE, MarkdownText, Parsed, UnreadableError, heading, listed, sensible_title
+from retrieval.parsing.parsed import (
+    TOO_LARGE,
+    MarkdownText,
+    Parsed,
+    UnreadableError,
+    heading,
+    listed,
+    losses,
+    sensible_title,
+)
 from retrieval.parsing.table_text import fill_spans, sheet_blocks
 
 _MOST_COLUMNS = 16_384
@@ -112,12 +121,11 @@ class Spreadsheet:
         self._not_calculated += [f"{sheet.name}!{place}" for place in sheet.not_calculated]
 
     def parsed(self, title: str | None, metadata: dict[str, Any]) -> Parsed:
-        formulas = self._not_calculated
-        said = {
-            f"Hidden sheets are left out: {listed(self.hidden)}": self.hidden,
-            f"Hidden rows and columns are left out: {listed(self._cut)}": self._cut,
-            f"Formulas without a stored value: {len(formulas)}, first in {''.join(formulas[:1])}": formulas,
-            f"Comments are left out: {self.comments}": self.comments,
-        }
-        warnings = [text for text, lost in said.items() if lost]
+        first = self._not_calculated[:1]
+        warnings = losses(
+            ("Hidden sheets are left out: {}", listed(self.hidden)),
+            ("Hidden rows and columns are left out: {}", listed(self._cut)),
+            (f"Formulas without a stored value: {len(self._not_calculated)}, first in {{}}", "".join(first)),
+            ("Comments are left out: {}", self.comments),
+        )
         return self._document.parsed(sensible_title(title or ""), metadata, warnings=warnings)

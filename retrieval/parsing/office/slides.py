@@ -19,7 +19,7 @@ from retrieval.parsing.office.archives import (
 )
 from retrieval.parsing.office.drawings import alternative_text, graphic, paragraph_text, paragraphs
 from retrieval.parsing.office.word_numbering import numbered
-from retrieval.parsing.parsed import MarkdownText, Parsed, collapsed, escaped, heading, listed, ranges
+from retrieval.parsing.parsed import MarkdownText, Parsed, collapsed, escaped, heading, listed, losses, ranges
 from retrieval.parsing.table_text import fill_spans, one_line, table
 
 _LABEL = "a PowerPoint presentation"
@@ -44,31 +44,30 @@ class _Losses:
 
     @property
     def sentences(self) -> list[str]:
-        told = [
+        return losses(
             ("Hidden slides are left out: {}", ranges(self.slides)),
             ("Hidden shapes are left out on slides {}", ranges(self.shapes)),
             ("Charts are left out on slides {}", ranges(self.charts)),
-            ("Comments are left out: {}", str(self.comments or "")),
+            ("Comments are left out: {}", self.comments),
             ("Embedded objects are left out: {}", listed([*dict.fromkeys(self.objects)])),
-        ]
-        return [sentence.format(words) for sentence, words in told if words]
+        )
 
 
 def parse(content: bytes) -> Parsed:
     """Return the slides that are shown, in their order. Text of the layout behind them is left out."""
     archive = open_archive(content, _LABEL)
     relations = related(archive, _MAIN)
-    document, losses, first_title = MarkdownText(), _Losses(), None
+    document, lost, first_title = MarkdownText(), _Losses(), None
     slides = [relations[name][1] for name in _slide_ids(archive.xml(_MAIN)) if name in relations]
     for number, part in enumerate(slides, start=1):
         slide = archive.xml(part)
         if not is_on(slide, "show"):
-            losses.slides.append(number)
+            lost.slides.append(number)
             continue
-        found = _add_slide(document, archive, part, slide, number, losses)
+        found = _add_slide(document, archive, part, slide, number, lost)
         first_title = found if number == 1 else first_title
     title, metadata = core_properties(archive)
-    return document.parsed(title or first_title or None, metadata, pages=len(slides), warnings=losses.sentences)
+    return document.parsed(title or first_title or None, metadata, pages=len(slides), warnings=lost.sentences)
 
 
 def _slide_ids(presentation: etree._Element) -> list[str]:
@@ -81,12 +80,12 @@ def _slide_ids(presentation: etree._Element) -> list[str]:
 
 
 def _add_slide(
-    document: MarkdownText, archive: Archive, part: str, slide: etree._Element, number: int, losses: _Losses
+    document: MarkdownText, archive: Archive, part: str, slide: etree._Element, number: int, lost: _Losses
 ) -> str | None:
     """Add a slide, and return its title."""
     relations = related(archive, part)
     title, blocks = None, []
-    for shape in _shapes(slide, number, losses):
+    for shape in _shapes(slide, number, lost):
         kind = _placeholder(shape)
         if kind in ("title", "ctrTitle") and title is None:
             title = collapsed(" ".join(paragraphs(shape)))
@@ -96,17 +95,17 @@ def _add_slide(
                 drawn = graphic(each, archive, relations)
                 blocks += [escaped(found) if isinstance(found, str) else table(found) for found in drawn or ()]
                 if drawn is None:
-                    losses.charts.append(number)
-            losses.objects += [attribute(each, "progId") or "object" for each in shape.iter("{*}oleObj")]
+                    lost.charts.append(number)
+            lost.objects += [attribute(each, "progId") or "object" for each in shape.iter("{*}oleObj")]
     spoken = []
     for relation, target in relations.values():
         if not archive.has(target):
             continue
         if relation == "notesSlide":
-            shown = _shapes(archive.xml(target), number, losses)
+            shown = _shapes(archive.xml(target), number, lost)
             spoken += [block for shape in shown if _placeholder(shape) not in _NO_TEXT for block in _blocks(shape)]
         elif relation == "comments":
-            losses.comments += sum(1 for _ in archive.xml(target).iter("{*}cm"))
+            lost.comments += sum(1 for _ in archive.xml(target).iter("{*}cm"))
     if title or any(blocks) or spoken:
         document.mark(slide=number)
         document.add(heading(1, title or f"Slide {number}"), *blocks)
@@ -115,13 +114,13 @@ def _add_slide(
     return title
 
 
-def _shapes(slide: etree._Element, number: int, losses: _Losses) -> Iterator[etree._Element]:
+def _shapes(slide: etree._Element, number: int, lost: _Losses) -> Iterator[etree._Element]:
     """Yield the shapes of a slide that are shown, those of groups included."""
     keep_choices(slide)
     walk = etree.iterwalk(slide, events=("start",), tag=_SHAPES)
     for _, shape in walk:
         if is_on(shape.find("{*}*/{*}cNvPr[@hidden]"), "hidden"):
-            losses.shapes += [number] if number not in losses.shapes[-1:] else []
+            lost.shapes += [number] if number not in lost.shapes[-1:] else []
             walk.skip_subtree()
         elif etree.QName(shape).localname != "grpSp":
             yield shape

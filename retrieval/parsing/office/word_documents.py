@@ -9,8 +9,8 @@ from lxml import etree
 from retrieval.parsing.office.archives import Archive, attribute, core_properties, is_on, open_archive, related
 from retrieval.parsing.office.word_numbering import Numbering
 from retrieval.parsing.office.word_styles import Styles
-from retrieval.parsing.office.word_text import Block, Losses, PartReader
-from retrieval.parsing.parsed import MarkdownText, Parsed, collapsed, escaped, heading, listed
+from retrieval.parsing.office.word_text import Block, PartReader
+from retrieval.parsing.parsed import MarkdownText, Parsed, collapsed, escaped, heading, listed, losses
 from retrieval.parsing.table_text import one_line, table
 
 _MAIN = "word/document.xml"
@@ -34,7 +34,12 @@ def parse(content: bytes) -> Parsed:
     footer = _margin("footer", root, parts.get("settings"), reader, archive, relations)
     document.add(*_notes(reader, archive, parts, relations), *footer)
     title, metadata = core_properties(archive)
-    warnings = _warnings(reader.losses, len(parts.get("comments", ())))
+    warnings = losses(
+        ("Hidden passages are left out: {}", reader.losses.hidden),
+        ("Comments are left out: {}", len(parts.get("comments", ()))),
+        ("Charts are left out: {}", reader.losses.charts),
+        ("Embedded objects are left out: {}", listed([*dict.fromkeys(reader.losses.objects)])),
+    )
     return document.parsed(title or _title(blocks), metadata, warnings=warnings)
 
 
@@ -100,18 +105,6 @@ def _notes(
         if (element := elements.get((kind, identifier))) is not None:
             text = one_line(block.line for block in reader.blocks(element, within.get(f"{kind}s", {})))
             yield f"[{number}] {text}"
-
-
-def _warnings(losses: Losses, comments: int) -> list[str]:
-    counted = [
-        (losses.hidden, "Hidden passages are left out: {}"),
-        (comments, "Comments are left out: {}"),
-        (losses.charts, "Charts are left out: {}"),
-    ]
-    warnings = [sentence.format(number) for number, sentence in counted if number]
-    if losses.objects:
-        warnings.append(f"Embedded objects are left out: {listed([*dict.fromkeys(losses.objects)])}")
-    return warnings
 
 
 def _title(blocks: list[Block]) -> str | None:

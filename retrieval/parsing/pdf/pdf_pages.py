@@ -16,7 +16,7 @@ from retrieval.parsing.parsed import (
     Parsed,
     UnreadableError,
     collapsed,
-    ranges,
+    pages_named,
     sensible_title,
     told,
 )
@@ -62,13 +62,9 @@ def parse(content: bytes) -> Parsed:
     text, marks = markdown_of(pages, _outline(document))
     info = {name: text.replace("\0", "") for name, text in document.get_metadata_dict().items()}
     if unreadable:
-        warnings.append(f"Damaged and left out: {_pages(unreadable)}")
+        warnings.append(f"Damaged and left out: {pages_named(unreadable)}")
     title = sensible_title(info["Title"]) or sensible_title(first)
     return Parsed(text, title, told(info["Author"], info["Keywords"]), marks, count, warnings, scanned)
-
-
-def _pages(numbers: Sequence[int]) -> str:
-    return f"page{'s' * (len(numbers) > 1)} {ranges(numbers)}"
 
 
 def _page(number: int, page: pypdfium2.PdfPage, annotations: Annotations) -> Page:
@@ -86,7 +82,7 @@ def _page(number: int, page: pypdfium2.PdfPage, annotations: Annotations) -> Pag
             rows = with_overlay(rejoined([text.words(*span) for span in spans], size), overlay.words)
             parts = with_tables(rows, drawn, text) if has_rules else list(rows)
             lines = [part if isinstance(part, Line) else text.line_of(part) for part in _in_order(parts, size)]
-        return Page(number, lines, is_scanned(page, sum(len(line.text) for line in lines)), overlay.notes)
+        return Page(number, lines, is_scanned(page, drawn, sum(len(line.text) for line in lines)), overlay.notes)
 
 
 def _in_order(parts: Sequence[Row | Line], size: float) -> Iterator[Row | Line]:

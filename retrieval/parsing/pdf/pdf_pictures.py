@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 from contextlib import closing
-from itertools import islice
 
 import pypdfium2
-import pypdfium2.raw as pdfium
 
 from retrieval.parsing.parsed import UnreadableError
+from retrieval.parsing.pdf.rules import Drawn
 from retrieval.parsing.scans.picture import DPI, Picture, scale_for
 
 _POINTS_PER_INCH = 72
-_DEPTH = 3  # of groups of objects in which pictures are looked for
-_MOST_OBJECTS = 10_000  # that are looked at
 _MANY_SHAPES = 20  # from which shapes without a letter may be letters, drawn as shapes
 _MOST_OF_PAGE = 0.5
 _LITTLE_TEXT = 100  # characters, such as a stamp or a number on a scan
 
 
-def is_scanned(page: pypdfium2.PdfPage, characters: int) -> bool:
+def is_scanned(page: pypdfium2.PdfPage, drawn: Drawn, characters: int) -> bool:
     """Return whether a page with so many characters shows a picture of text: any picture where there are none, one of
     most of the page where there are few."""
-    if characters > _LITTLE_TEXT:
-        return False
+    if not characters:
+        return drawn.picture is not None or drawn.shapes >= _MANY_SHAPES
     width, height = page.get_size()
-    least = _MOST_OF_PAGE * width * height if characters else 0.0
-    shapes = 0
-    for each in islice(page.get_objects(max_depth=_DEPTH), _MOST_OBJECTS):
-        if each.type == pdfium.FPDF_PAGEOBJ_IMAGE:
-            left, bottom, right, top = each.get_bounds()
-            if (right - left) * (top - bottom) >= least:
-                return True
-        shapes += each.type == pdfium.FPDF_PAGEOBJ_PATH
-    return not characters and shapes >= _MANY_SHAPES
+    return characters <= _LITTLE_TEXT and (drawn.picture or 0.0) >= _MOST_OF_PAGE * width * height
 
 
 def picture(content: bytes, page: int) -> Picture:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -40,18 +40,26 @@ class Rule:
 
 @dataclass(slots=True)
 class Drawn:
-    """The lines that are drawn on a page."""
+    """What is drawn on a page: its lines, the area of its largest picture, None without one, and the number of its
+    shapes."""
 
-    level: list[Rule]
-    upright: list[Rule]
+    level: list[Rule] = field(default_factory=list)
+    upright: list[Rule] = field(default_factory=list)
+    picture: float | None = None
+    shapes: int = 0
 
 
 def drawn_on(page: pypdfium2.PdfPage) -> Drawn:
-    """Return the lines of a page, none if there are too many."""
+    """Return what is drawn on a page, without its lines if there are too many."""
+    drawn = Drawn()
     level: list[tuple[float, float, float]] = []
     upright: list[tuple[float, float, float]] = []
     segments = 0
     for item, kind, matrix in _objects(page):
+        drawn.shapes += kind == pdfium.FPDF_PAGEOBJ_PATH
+        if kind == pdfium.FPDF_PAGEOBJ_IMAGE:
+            a, b, c, d, *_ = _times(_matrix(item), matrix)
+            drawn.picture = max(drawn.picture or 0.0, (abs(a) + abs(c)) * (abs(b) + abs(d)))
         if kind != pdfium.FPDF_PAGEOBJ_PATH or segments > MAX_SEGMENTS:
             continue
         segments += max(pdfium.FPDFPath_CountSegments(item), 0)
@@ -62,10 +70,10 @@ def drawn_on(page: pypdfium2.PdfPage) -> Drawn:
                 level.append((y0, min(x0, x1), max(x0, x1)))
             elif abs(x0 - x1) < 1.0:
                 upright.append((x0, min(y0, y1), max(y0, y1)))
-    rules = [_merged(each) if segments <= MAX_SEGMENTS else [] for each in (level, upright)]
-    if sum(len(rule.spans) for each in rules for rule in each) > MAX_RULES:
-        rules = [[], []]
-    return Drawn(rules[0], rules[1])
+    rules = [_merged(each) for each in (level, upright)]
+    if segments <= MAX_SEGMENTS and sum(len(rule.spans) for each in rules for rule in each) <= MAX_RULES:
+        drawn.level, drawn.upright = rules
+    return drawn
 
 
 def _objects(page: pypdfium2.PdfPage) -> Iterator[tuple[Any, int, Matrix]]:
