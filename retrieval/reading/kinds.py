@@ -189,20 +189,11 @@ KINDS: tuple[Kind, ...] = (
         syntax=Syntax.TEXT,
     ),
     _kind(
-        *("asciidoc", "AsciiDoc", "adoc asciidoc", "text/asciidoc"),
-        "as it is; its headings are sections; no comments and attributes",
-    ),
-    _kind("org", "an Org file", "org", "text/org", "as it is; its headings are sections; no keywords and drawers"),
-    _kind(
-        *("latex", "LaTeX", "tex latex", "application/x-tex text/x-tex"),
-        "as it is; its headings are sections; no preamble and comments",
-    ),
-    _kind(
         *("markdown", "Markdown", "md markdown mdown mkd mdx qmd rmd", "text/markdown text/x-markdown"),
         "as it is; front matter in YAML or TOML becomes metadata; no comments, nor the imports at the top of MDX",
     ),
     _kind("code", "source code", _CODE_NAMES, _CODE_TYPES, "as it is", syntax=Syntax.CODE),
-    _kind("text", "a text", "txt text log", "text/plain", "as it is", syntax=Syntax.TEXT),
+    _kind("text", "a text", "txt text log adoc asciidoc org tex latex", "text/plain", "as it is", syntax=Syntax.TEXT),
 )
 
 _BY_NAME = {kind.name: kind for kind in KINDS}

@@ -26,7 +26,6 @@ from retrieval.parsing.parsed import (
 from retrieval.parsing.text_encodings import decoded
 from retrieval.reading.front_matter import split_front_matter, without_imports
 from retrieval.reading.kinds import Kind, is_pdf
-from retrieval.reading.markup import KINDS_OF_MARKUP, markdown_of
 from retrieval.reading.scans import ALL_INSTALLED, Languages, OnPage, recognise
 from retrieval.workers.worker_process import WorkerEndedError, WorkerProcess, WorkerTimeoutError
 from schemas.errors import InvalidInputError
@@ -196,8 +195,6 @@ def _process(name: str, nice: int) -> WorkerProcess:
 
 def _read_plain(content: bytes, kind: Kind) -> Parsed:
     text = without_surrogates(decoded(content))
-    if kind.name in KINDS_OF_MARKUP:
-        return markdown_of(kind.name, text)
     if kind.name != "markdown":
         return Parsed(text)
     document = split_front_matter(text)

@@ -24,7 +24,6 @@ from retrieval.chunking.markdown_blocks import MAX_MARKED_CHARACTERS
 from retrieval.chunking.tokens import TokenCounter
 from retrieval.parsing.markdown_comments import without_comments
 from retrieval.reading.front_matter import without_imports
-from retrieval.reading.markup import markdown_of
 from schemas.words.shadows import identifier_words
 from schemas.words.splitting import split
 from tests.support.regex_steps import Kinds, steps
@@ -118,8 +117,6 @@ READERS = {
     ),
     "comments": without_comments,
     "imports": without_imports,
-    "AsciiDoc": partial(markdown_of, "asciidoc"),
-    "LaTeX": partial(markdown_of, "latex"),
     "shadow words": identifier_words,
     "query terms": query_terms,
     "words": split,

@@ -13,10 +13,8 @@ from tests.support.documents import samples as made
 from tests.support.documents.samples import HEADINGS, HIGH, LOW, PIPE_TABLE, zipped
 
 SAMPLES = made.samples()
-TITLED = ("org", "latex", "html", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub", "pdf", "markdown")
-WITH_HEADINGS = (
-    *("pdf", "html", "docx", "pptx", "odt", "odp", "ipynb", "rst", "markdown", "asciidoc", "org", "latex"),
-)
+TITLED = ("html", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub", "pdf", "markdown")
+WITH_HEADINGS = ("pdf", "html", "docx", "pptx", "odt", "odp", "ipynb", "rst", "markdown")
 WITH_TABLE = ("html", "docx", "pptx", "odt", "xlsx", "ods", "epub", "ipynb", "mbox", "rst", "csv", "tsv", "markdown")
 
 
@@ -159,9 +157,6 @@ def test_roles_and_directives_of_sphinx_keep_their_text_and_no_file_is_included(
 def test_only_texts_have_lines_of_their_own_and_front_matter_moves_none(read):
     assert {kind.name for kind in KINDS if not kind.is_isolated} == {
         "markdown",
-        "asciidoc",
-        "org",
-        "latex",
         "code",
         "text",
         "jsonl",
@@ -230,27 +225,6 @@ def test_what_is_said_in_subtitles_is_paragraphs_with_speakers_and_nothing_twice
     assert len(read("subtitles", long.format(*range(9)).encode()).text.strip().split("\n\n")) == 2
     with pytest.raises(UnreadableError, match="no times"):
         read("subtitles", b"1\n\nNothing\n")
-
-
-@pytest.mark.parametrize("kind", ["asciidoc", "org", "latex"])
-def test_headings_of_other_markups_are_headings_no_line_moves_and_code_and_comments_are_none(read, kind):
-    document = read(kind)
-    assert "~~~~~~\n" in document.text
-    assert not any(each in document.text for each in ("A comment", "PROPERTIES", ":sea:", "documentclass", ":toc:"))
-    assert document.text.count("\n") == SAMPLES[kind][1].decode().count("\n")
-
-
-@pytest.mark.parametrize(
-    ("kind", "content", "text"),
-    [
-        ("latex", "\\section{A \\emph{b}}\\label{a} Text.\n", "### A \\emph{b}\nText.\n"),
-        ("latex", "\\documentclass{a}\n\\begin{document} % b\nText.\n", "\n\nText.\n"),
-        ("latex", "\\documentclass{a}\n\\begin{document}Text.\nMore.", "\n\nText.\nMore."),
-        ("asciidoc", ".Code\n----\na\n----\nText.", ".Code\n~~~~~~\na\n~~~~~~\nText."),
-    ],
-)
-def test_text_on_the_line_of_a_heading_and_below_a_short_title_of_code_stays_text(read, kind, content, text):
-    assert read(kind, content.encode()).text == text
 
 
 COMMENTED = """import {

@@ -331,43 +331,6 @@ Island   15
 
 CSV = "\n".join(";".join(row) for row in CELLS).encode()
 TSV = "\n".join("\t".join(row) for row in CELLS).encode()
-ASCIIDOC = f"""// A comment
-= {HEADINGS[0]}
-:toc:
-== {HEADINGS[1]} ==
-{HIGH}
-----
-# no heading
-----
-{HEADINGS[2]}
----------
-{LOW}
-""".encode()
-ORG = f"""#+TITLE: Tides
-* {HEADINGS[0]}
-:PROPERTIES:
-:END:
-** TODO {HEADINGS[1]} :sea:
-{HIGH}
-#+BEGIN_SRC sh
-* no heading
-#+END_SRC
-** {HEADINGS[2]}
-{LOW}
-""".encode()
-LATEX = rf"""\documentclass{{article}}
-\title{{Tides}}
-\begin{{document}}
-\section{{{HEADINGS[0]}}}\label{{a}}
-% A comment
-\subsection*{{{HEADINGS[1]}}}
-{HIGH}
-\begin{{verbatim}}
-\section{{No heading}}
-\end{{verbatim}}
-\subsection{{{HEADINGS[2]}}}
-{LOW}
-""".encode()
 SUBTITLES = f"""WEBVTT
 
 NOTE nobody says this
@@ -422,9 +385,6 @@ def samples() -> dict[str, tuple[str, bytes]]:
         "rst": ("a.rst", rst()),
         "csv": ("a.csv", CSV),
         "tsv": ("a.tsv", TSV),
-        "asciidoc": ("a.adoc", ASCIIDOC),
-        "org": ("a.org", ORG),
-        "latex": ("a.tex", LATEX),
         "subtitles": ("a.vtt", SUBTITLES),
         "markdown": ("a.md", markdown()),
         "code": ("a.py", CODE),
