@@ -36,7 +36,6 @@ _OUTLOOK = frozenset(("application/ms-tnef", "application/vnd.ms-tnef"))
 _NO_TEXTS = frozenset(("text/css", "text/directory", "text/rtf", "text/vcard", "text/x-amp-html", "text/x-vcard"))
 _STUB_CHARACTERS = 400
 _MORE_THAN_A_STUB = 4  # times as long
-_DEEPEST_ALTERNATIVE = 10
 
 
 @dataclass(slots=True)
@@ -151,18 +150,14 @@ def _add_part(reading: _Reading, part: Mail, kind: str, is_read: bool) -> None:
 def _chosen(parts: list[Mail]) -> Mail | None:
     """Return which alternative is read: the plain text, unless it is blank or only says that there is another."""
     plain = next((part for part in parts if part.get_content_type() == "text/plain"), None)
-    rich = next((part for part in parts if _may_be_html(part)), None)
+    rich = next((part for part in parts if part.is_multipart() or part.get_content_type() == "text/html"), None)
     if plain is None or rich is None:
         return plain or rich or (parts[0] if parts else None)
     length = len(_text(plain).strip())
     if length > _STUB_CHARACTERS:
         return plain
-    page: Mail | None = rich
-    for _ in range(_DEEPEST_ALTERNATIVE):
-        if page is not None and page.is_multipart():
-            page = next((each for each in _parts(page) if _may_be_html(each)), None)
-    shown = 0
-    if page is not None and not page.is_multipart():
+    page, shown = next((each for each in rich.walk() if each.get_content_type() == "text/html"), None), 0
+    if page is not None:
         with suppress(UnreadableError):
             shown = sum(map(len, seen_blocks(_html(page))[0]))
     return rich if shown > length * _MORE_THAN_A_STUB else plain
@@ -170,10 +165,6 @@ def _chosen(parts: list[Mail]) -> Mail | None:
 
 def _is_text(part: Mail, kind: str) -> bool:
     return kind.startswith("text/") and kind not in _NO_TEXTS and part.get_content_disposition() != "attachment"
-
-
-def _may_be_html(part: Mail) -> bool:
-    return part.is_multipart() or part.get_content_type() == "text/html"
 
 
 def _parts(part: Mail) -> list[Mail]:

@@ -1,5 +1,5 @@
 """What stands at the top of Markdown and is not text: the front matter, in YAML between `---` or in TOML between `+++`,
-which is metadata, and what MDX imports and exports."""
+which is metadata."""
 
 from __future__ import annotations
 
@@ -18,20 +18,6 @@ MAX_CHARACTERS = 32_768
 INTEGER_BITS = 64
 _YAML = re.compile(r"\A---[ \t]*\r?\n(?=[\w\"'-]+[ \t]*:)((?:.*\n)*?)(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _TOML = re.compile(r"\A\+\+\+[ \t]*\r?\n((?:.*\n)*?)\+\+\+[ \t]*(?:\r?\n|\Z)")
-_EXPORT = re.compile(r"export[ \t]+(?:const|let|var|default|async|function|\*|\{)")
-
-
-def without_imports(text: str) -> str:
-    """Return Markdown without what MDX imports and exports at the top, up to an empty line; no line moves."""
-    lines, is_code, count = text.split("\n"), False, 0
-    for line in lines:
-        bare = line.rstrip("; \t\r")
-        is_import = line.startswith("import ") and bare.endswith(("'", '"', "{"))
-        is_code = bool(bare) and (is_code or is_import or _EXPORT.match(line) is not None)
-        if bare and not is_code:
-            break
-        count += 1
-    return "\n".join([""] * count + lines[count:])
 
 
 def split_front_matter(text: str) -> Parsed:

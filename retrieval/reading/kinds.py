@@ -190,7 +190,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     _kind(
         *("markdown", "Markdown", "md markdown mdown mkd mdx qmd rmd", "text/markdown text/x-markdown"),
-        "as it is; front matter in YAML or TOML becomes metadata; no comments, nor the imports at the top of MDX",
+        "as it is; front matter in YAML or TOML becomes metadata; no comments",
     ),
     _kind("code", "source code", _CODE_NAMES, _CODE_TYPES, "as it is", syntax=Syntax.CODE),
     _kind("text", "a text", "txt text log adoc asciidoc org tex latex", "text/plain", "as it is", syntax=Syntax.TEXT),

@@ -24,7 +24,7 @@ from retrieval.parsing.parsed import (
     without_surrogates,
 )
 from retrieval.parsing.text_encodings import decoded
-from retrieval.reading.front_matter import split_front_matter, without_imports
+from retrieval.reading.front_matter import split_front_matter
 from retrieval.reading.kinds import Kind, is_pdf
 from retrieval.reading.scans import ALL_INSTALLED, Languages, OnPage, recognise
 from retrieval.workers.worker_process import WorkerEndedError, WorkerProcess, WorkerTimeoutError
@@ -198,5 +198,5 @@ def _read_plain(content: bytes, kind: Kind) -> Parsed:
     if kind.name != "markdown":
         return Parsed(text)
     document = split_front_matter(text)
-    document.text = without_comments(without_imports(document.text))
+    document.text = without_comments(document.text)
     return document

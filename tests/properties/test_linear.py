@@ -23,7 +23,6 @@ from retrieval.chunking import (
 from retrieval.chunking.markdown_blocks import MAX_MARKED_CHARACTERS
 from retrieval.chunking.tokens import TokenCounter
 from retrieval.parsing.markdown_comments import without_comments
-from retrieval.reading.front_matter import without_imports
 from schemas.words.shadows import identifier_words
 from schemas.words.splitting import split
 from tests.support.regex_steps import Kinds, steps
@@ -116,7 +115,6 @@ READERS = {
         StructuredText(text, Syntax.CODE), tokens=COUNTER, max_tokens=100, overlap_tokens=20
     ),
     "comments": without_comments,
-    "imports": without_imports,
     "shadow words": identifier_words,
     "query terms": query_terms,
     "words": split,

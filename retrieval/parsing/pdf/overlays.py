@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from heapq import merge
 
 from retrieval.parsing.pdf.page_text import Word
 
@@ -24,21 +25,14 @@ def with_overlay(rows: Sequence[Sequence[Word]], words: Sequence[Word]) -> list[
             alone.append(word)
             continue
         beside.setdefault(min(near, key=lambda index: _distance(rows[index], word)), []).append(word)
-    done = [_merged(row, beside.get(index, [])) for index, row in enumerate(rows)]
+    for some in beside.values():
+        some.sort(key=_place)
+    done = [list(merge(beside.get(index, ()), row, key=_place)) for index, row in enumerate(rows)]
     return _between(done, sorted(alone, key=lambda word: (-round(word.y / _ONE_LINE), word.x0)))
 
 
-def _merged(row: Sequence[Word], words: Sequence[Word]) -> list[Word]:
-    """Return a row with other words, each before the first of the row that begins further right."""
-    waiting = sorted(words, key=lambda word: word.x0)
-    done: list[Word] = []
-    used = 0
-    for word in row:
-        while used < len(waiting) and waiting[used].x0 <= word.x0:
-            done.append(waiting[used])
-            used += 1
-        done.append(word)
-    return [*done, *waiting[used:]]
+def _place(word: Word) -> float:
+    return word.x0
 
 
 def _distance(row: Sequence[Word], word: Word) -> tuple[float, float]:
@@ -54,12 +48,4 @@ def _between(rows: list[list[Word]], alone: Sequence[Word]) -> list[list[Word]]:
             added[-1].append(word)
         else:
             added.append([word])
-    done: list[list[Word]] = []
-    waiting = iter(added)
-    next_one = next(waiting, None)
-    for row in rows:
-        while next_one and next_one[0].y > row[0].y:
-            done.append(next_one)
-            next_one = next(waiting, None)
-        done.append(row)
-    return [*done, *([next_one] if next_one else []), *waiting]
+    return list(merge(rows, added, key=lambda row: -row[0].y))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pypdfium2
 import pypdfium2.raw as pdfium
+from pypdfium2 import PdfMatrix
 
 MAX_OBJECTS, MAX_SEGMENTS, MAX_RULES = 100_000, 20_000, 1_000  # of a page; what has more is a map or a drawing
 NEAR = 3.0  # points within which lines are the same, or meet
@@ -17,9 +18,7 @@ _SHORTEST = 4.0
 _MOST_DEPTH = 3  # of forms in forms
 _PAINTED_THIN = 2.5
 
-Matrix = tuple[float, float, float, float, float, float]
 Point = tuple[float, float]
-_SAME: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
 @dataclass(slots=True)
@@ -58,7 +57,7 @@ def drawn_on(page: pypdfium2.PdfPage) -> Drawn:
     for item, kind, matrix in _objects(page):
         drawn.shapes += kind == pdfium.FPDF_PAGEOBJ_PATH
         if kind == pdfium.FPDF_PAGEOBJ_IMAGE:
-            a, b, c, d, *_ = _times(_matrix(item), matrix)
+            a, b, c, d, *_ = _matrix(item).multiply(matrix).get()
             drawn.picture = max(drawn.picture or 0.0, (abs(a) + abs(c)) * (abs(b) + abs(d)))
         if kind != pdfium.FPDF_PAGEOBJ_PATH or segments > MAX_SEGMENTS:
             continue
@@ -76,12 +75,12 @@ def drawn_on(page: pypdfium2.PdfPage) -> Drawn:
     return drawn
 
 
-def _objects(page: pypdfium2.PdfPage) -> Iterator[tuple[Any, int, Matrix]]:
+def _objects(page: pypdfium2.PdfPage) -> Iterator[tuple[Any, int, PdfMatrix]]:
     """Yield what is drawn on a page but texts: (object, kind, matrix), that within forms, too."""
     left = MAX_OBJECTS
-    raw = page.raw
-    get, kind_of = pdfium.FPDFPage_GetObject, pdfium.FPDFPageObj_GetType
-    waiting: list[tuple[Any, Any, int, Matrix, int]] = [(raw, get, pdfium.FPDFPage_CountObjects(raw), _SAME, 0)]
+    raw, get, kind_of = page.raw, pdfium.FPDFPage_GetObject, pdfium.FPDFPageObj_GetType
+    count = pdfium.FPDFPage_CountObjects(raw)
+    waiting: list[tuple[Any, Any, int, PdfMatrix, int]] = [(raw, get, count, PdfMatrix(), 0)]
     while waiting:
         holder, get, count, matrix, depth = waiting.pop()
         for index in range(min(count, left)):
@@ -90,7 +89,7 @@ def _objects(page: pypdfium2.PdfPage) -> Iterator[tuple[Any, int, Matrix]]:
             if kind == pdfium.FPDF_PAGEOBJ_TEXT:
                 continue
             if kind == pdfium.FPDF_PAGEOBJ_FORM and depth < _MOST_DEPTH:
-                inner = _times(_matrix(item), matrix)
+                inner = _matrix(item).multiply(matrix)
                 waiting.append(
                     (item, pdfium.FPDFFormObj_GetObject, pdfium.FPDFFormObj_CountObjects(item), inner, depth + 1)
                 )
@@ -99,13 +98,13 @@ def _objects(page: pypdfium2.PdfPage) -> Iterator[tuple[Any, int, Matrix]]:
         left -= min(count, left)
 
 
-def _edges(path: Any, outer: Matrix) -> Iterator[tuple[Point, Point]]:
+def _edges(path: Any, outer: PdfMatrix) -> Iterator[tuple[Point, Point]]:
     """Yield the straight lines of a path that is painted. A thin box is one line."""
     fill, stroke = ctypes.c_int(), ctypes.c_int()
     pdfium.FPDFPath_GetDrawMode(path, fill, stroke)
     if not fill.value and not stroke.value:
         return
-    matrix = _times(_matrix(path), outer)
+    matrix = _matrix(path).multiply(outer)
     for points in _shapes(path, matrix):
         (left, right), (low, high) = ((min(each), max(each)) for each in zip(*points, strict=True))
         if right - left <= _PAINTED_THIN or high - low <= _PAINTED_THIN:
@@ -118,7 +117,7 @@ def _edges(path: Any, outer: Matrix) -> Iterator[tuple[Point, Point]]:
         yield from [*pairwise(points), *closing]
 
 
-def _shapes(path: Any, matrix: Matrix) -> Iterator[list[Point]]:
+def _shapes(path: Any, matrix: PdfMatrix) -> Iterator[list[Point]]:
     """Yield the points of each part of a path; curves end one."""
     points: list[Point] = []
     x, y = ctypes.c_float(), ctypes.c_float()
@@ -129,7 +128,7 @@ def _shapes(path: Any, matrix: Matrix) -> Iterator[list[Point]]:
         if kind != pdfium.FPDF_SEGMENT_LINETO and points:
             yield points
             points = []
-        points.append(_moved((x.value, y.value), matrix))
+        points.append(matrix.on_point(x.value, y.value))
         if kind == pdfium.FPDF_SEGMENT_LINETO and pdfium.FPDFPathSegment_GetClose(segment):
             points.append(points[0])
     if points:
@@ -157,27 +156,7 @@ def _joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return done
 
 
-def _matrix(item: Any) -> Matrix:
+def _matrix(item: Any) -> PdfMatrix:
     found = pdfium.FS_MATRIX()
     pdfium.FPDFPageObj_GetMatrix(item, found)
-    return found.a, found.b, found.c, found.d, found.e, found.f
-
-
-def _times(one: Matrix, other: Matrix) -> Matrix:
-    """Return a matrix that moves as one and then as the other does."""
-    a, b, c, d, e, f = one
-    x, y = _moved((e, f), other)
-    return (
-        a * other[0] + b * other[2],
-        a * other[1] + b * other[3],
-        c * other[0] + d * other[2],
-        c * other[1] + d * other[3],
-        x,
-        y,
-    )
-
-
-def _moved(point: Point, matrix: Matrix) -> Point:
-    x, y = point
-    a, b, c, d, e, f = matrix
-    return a * x + c * y + e, b * x + d * y + f
+    return PdfMatrix.from_raw(found)
