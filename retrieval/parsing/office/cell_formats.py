@@ -30,6 +30,7 @@ _TOKEN = re.compile(
     r'"([^"]*)"?|\\(.)|_.?|\*.?|\[([^\]]*)\]?|(general)|am/pm|a/p|e([+-])|(.)', re.IGNORECASE | re.DOTALL
 )
 _CONDITIONS = ("<", ">", "=")
+_USUAL = re.compile(r"(#,##)?(0(?:\.0{1,9})?)(%?)")  # most formats of numbers, shown fast
 _PLACES = frozenset("0#?")
 _SECONDS_OF = {"h": 3600, "m": 60, "s": 1}
 _EXACT = Context(prec=700, rounding=ROUND_HALF_UP)
@@ -48,7 +49,11 @@ def shown(number: str, code: str, *, since_1904: bool = False) -> str:
         text = f"{float(number):.15g}"  # Excel's own precision
         if code == GENERAL and "e" not in text:
             return text
-        return _shown(Decimal(text), _sections(code), since_1904).strip()
+        value, usual = Decimal(text), _USUAL.fullmatch(code)
+        if usual is None:
+            return _shown(value, _sections(code), since_1904).strip()
+        value = value.scaleb(2 if usual[3] else 0, _EXACT).quantize(Decimal(usual[2]), context=_EXACT)
+        return f"{value if value else abs(value):{',' if usual[1] else ''}f}{usual[3]}"
     except (ValueError, InvalidOperation, OverflowError):
         return number
 
