@@ -10,11 +10,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from retrieval.parsing.pdf.page_lines import Line
-from retrieval.parsing.pdf.page_text import Word
+from retrieval.parsing.pdf.page_text import GAP, Word
 
 _LETTERS = 0.5  # of a letter's height: the average width of a letter
 _SPACE = 0.15  # of a letter's height, at least, between words
-_GAP = 1.6  # of a letter's height, at least, between columns
 _FEWEST_ROWS = 3
 _MOST_COLUMNS = 4
 _COLUMN_CHARACTERS = 20  # of a line in a column of text
@@ -60,7 +59,7 @@ def by_columns(rows: Sequence[Row], size: float) -> list[Row]:
 def _gaps(row: Row, size: float) -> Iterator[int]:
     """Yield before which words of a row there is a wide gap."""
     for index in range(1, len(row)):
-        if row[index].x0 - row[index - 1].x1 >= _GAP * size:
+        if row[index].x0 - row[index - 1].x1 >= GAP * size:
             yield index
 
 
@@ -103,7 +102,7 @@ def _gap_between(pieces: Sequence[Row], size: float) -> float | None:
     """Return the place that lies in most of the gaps between two pieces of one row; None without gaps."""
     ends: list[tuple[float, int]] = []
     for one, other in pairwise(pieces):
-        if abs(one[0].y - other[0].y) <= size * _LETTERS and other[0].x0 - one[-1].x1 >= _GAP * size:
+        if abs(one[0].y - other[0].y) <= size * _LETTERS and other[0].x0 - one[-1].x1 >= GAP * size:
             ends += [(one[-1].x1, 1), (other[0].x0, -1)]
     depth, most, start, middle = 0, 0, 0.0, None
     for place, step in sorted(ends):

@@ -33,7 +33,8 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of a page, or a table, which has its words as text. size: of its letters; y: of their feet, from the foot
-    of the page; x: where it begins, from the left. All in points."""
+    of the page; x: where it begins, from the left. All in points. is_spread: it is bold, and its words stand in columns,
+    as in the header of a table without lines."""
 
     text: str
     size: float
@@ -41,6 +42,7 @@ class Line:
     y: float
     x: float = 0.0
     table: Table | None = None
+    is_spread: bool = False
 
     @property
     def top(self) -> float:

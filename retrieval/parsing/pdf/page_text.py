@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pypdfium2.raw as pdfium
@@ -16,6 +17,8 @@ from retrieval.parsing.pdf.page_lines import Line
 
 _BOLD = re.compile(rb"bold|black|heavy|semibold|-b$|cmbx", re.I)
 _FONT_NAME_BYTES = 128
+GAP = 1.6
+"""The height of letters, times this, is the least between the words of two columns."""
 _NOTHING = "\0"  # stands for a character that says nothing, so that places stay those of PDFium
 _SOFT_HYPHEN = "\xad"
 # PDFium marks the hyphen at the end of a line, and writes no end of the line behind it.
@@ -100,7 +103,13 @@ class PageText:
         size = sorted(self.size(index) for index in looked_at)[1]
         bold = all(self.is_bold(index) for index in looked_at)
         x, y = self.origin(first)
-        return Line(shown(text), round(size, 1), bold, y, x)
+        return Line(shown(text), round(size, 1), bold, y, x, is_spread=bold and self._is_spread(first, last, size))
+
+    def _is_spread(self, first: int, last: int, size: float) -> bool:
+        """Return whether wide gaps are between the words of a line, but for one behind the number of a section."""
+        words = self.words(first, last)
+        start = any(map(str.isdigit, words[0].text)) if words else 0
+        return any(other.x0 - one.x1 >= GAP * size for one, other in pairwise(words[start:]))
 
     def size(self, index: int) -> float:
         """Return the size of a letter in points: that of its font, as large as it is drawn."""

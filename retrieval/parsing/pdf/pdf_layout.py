@@ -169,6 +169,7 @@ def _is_like_heading(line: Line) -> bool:
     return (
         len(line.text) <= _HEADING_CHARACTERS
         and not line.table
+        and not line.is_spread
         and 2 * len(letters) >= len(line.text.replace(" ", ""))
         and bool(_WORD.search(line.text))
         and not letters[0].islower()

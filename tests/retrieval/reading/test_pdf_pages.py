@@ -242,6 +242,13 @@ def test_the_title_is_the_largest_line_at_the_beginning_or_none(page, title):
     assert parse(drawn(page, lines("Vacation", size=24))).title == title
 
 
+@pytest.mark.parametrize(("cells", "text"), [(("1.2", "Costs"), "# 1.2 Costs"), (("Item", "Plan"), "Item Plan")])
+def test_bold_words_in_columns_are_no_heading_but_behind_a_number(cells, text):
+    page = at(60, 780, cells[0]) + at(160, 780, cells[1]) + lines(*LEFT, y=700)
+    bold = drawn(page).replace(b"/Helvetica", b"/Helvetica-Bold")
+    assert text_of(bold).startswith(text + "\n")
+
+
 def test_short_parts_of_a_page_have_headings():
     parts = "".join(at(60, 740 - y, "1. Part", 14) + at(60, 720 - y, " ".join(LEFT), 10) for y in (0, 50, 100))
     read = text_of(drawn(at(60, 800, "Report", 20) + parts))
