@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 
 from schemas.words.shadows import SIGNED, identifier_words, joined_and_signed, signed_names, with_joined_numbers
 from schemas.words.splitting import (
@@ -54,13 +55,17 @@ class TextWords:
     def __len__(self) -> int:
         return len(self._plain)
 
-    def beginning_with(self, letters: str) -> Iterator[str]:
-        """Yield the words whose plain form begins with these letters, with their diacritics."""
-        for place in range(bisect_left(self._plain, letters), len(self._plain)):
-            word = self._plain[place]
-            if not word.startswith(letters):
-                break
-            yield self._spelt.get(word, word)
+    def any_form(self, beginnings: Sequence[str], is_form: Callable[[str], bool]) -> bool:
+        """Return whether any word, as it is spelt with its diacritics, is a form of another. Only those are looked at
+        whose plain form has one of the beginnings."""
+        plain, spelt = self._plain, self._spelt
+        for beginning in beginnings:
+            place = bisect_left(plain, beginning)
+            while place < len(plain) and (word := plain[place]).startswith(beginning):
+                if is_form(spelt.get(word, word)):
+                    return True
+                place += 1
+        return False
 
 
 class AskedWord:
@@ -84,21 +89,17 @@ class AskedWord:
         )
         self._beginnings = (self.plain if self._is_whole else self.plain[:SHARED],)
         self._all_beginnings = self._beginnings + self._participles
-        self._compared: dict[tuple[str, bool], bool] = {}
+        self._is_form_in_english = cache(partial(self._is_form_of, is_english=True))
+        self._is_form_in_any = cache(partial(self._is_form_of, is_english=False))
 
     def is_in(self, text: TextWords) -> bool:
-        for beginning in self._beginnings if text.is_english else self._all_beginnings:
-            for word in text.beginning_with(beginning):
-                if self.is_form_of(word, text.is_english):
-                    return True
-        return False
+        if text.is_english:
+            return text.any_form(self._beginnings, self._is_form_in_english)
+        return text.any_form(self._all_beginnings, self._is_form_in_any)
 
     def is_form_of(self, word: str, is_english: bool) -> bool:
         """Return whether a word of a text, as `split` has it, is this one."""
-        found = self._compared.get((word, is_english))
-        if found is None:
-            found = self._compared[word, is_english] = self._is_form_of(word, is_english)
-        return found
+        return self._is_form_in_english(word) if is_english else self._is_form_in_any(word)
 
     def _is_form_of(self, word: str, is_english: bool) -> bool:
         plain = without_accents(word)

@@ -33,8 +33,8 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of a page, or a table, which has its words as text. size: of its letters; y: of their feet, from the foot
-    of the page; x: where it begins, from the left. All in points. is_spread: it is bold, and its words stand in columns,
-    as in the header of a table without lines."""
+    of the page; x: where it begins, from the left. All in points. is_spread: it is bold, and its words are apart, as in
+    the header of a table without lines."""
 
     text: str
     size: float
