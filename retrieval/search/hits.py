@@ -112,7 +112,7 @@ def gather_around(
 
 
 def _joined(passages: Sequence[FusedResult]) -> FusedResult:
-    """Return a hit as its best passage, which says where it stands, with the text of all in the order of the document
+    """Return a hit as its best passage, with the text of all in the order of the document, the line where that begins,
     and the pages of all."""
     best = passages[0]
     if len(passages) == 1:
@@ -121,17 +121,18 @@ def _joined(passages: Sequence[FusedResult]) -> FusedResult:
     return replace(
         best,
         content=joined_text([each.content for each in in_order], [_place(each) or 0 for each in in_order]),
-        metadata={**best.metadata, **_pages(in_order[0].metadata, in_order[-1].metadata)},
+        metadata={**best.metadata, **_lines_and_pages(in_order[0].metadata, in_order[-1].metadata)},
         chunk_ids=tuple(each.chunk_id for each in in_order),
     )
 
 
-def _pages(first: Metadata, last: Metadata) -> Metadata:
-    """Return the pages from those of one passage to those of another."""
+def _lines_and_pages(first: Metadata, last: Metadata) -> Metadata:
+    """Return the line where one passage begins, and the pages from its to those of another."""
+    begins = {"start_line": first["start_line"]} if "start_line" in first else {}
     if "page" not in first:
-        return {}
+        return begins
     last_page = last.get("last_page", last.get("page"))
-    return {"page": first["page"]} | ({} if last_page in (None, first["page"]) else {"last_page": last_page})
+    return begins | {"page": first["page"]} | ({} if last_page in (None, first["page"]) else {"last_page": last_page})
 
 
 def _place(passage: FusedResult) -> int | None:

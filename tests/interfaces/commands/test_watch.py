@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import pytest
 from click.testing import CliRunner
-from structlog.testing import capture_logs
 
 from interfaces.asked_service import service_at
 from interfaces.cli import main
@@ -20,6 +19,7 @@ from tests.interfaces.conftest import environ
 from tests.support.apps import served
 from tests.support.commands import RUN_MAIN
 from tests.support.live import PATIENCE_SECONDS, eventually, free_port
+from tests.support.logs import logs_of
 
 
 @pytest.fixture
@@ -120,10 +120,11 @@ def test_several_folders_are_watched_each_under_a_name(run, root, tmp_path, stor
     assert (report["state"], report["shared"], report["files"], report["stored"]) == ("stopped", True, 1, 1)
 
 
-def test_file_events_are_followed(watching, root, stored):
+def test_file_events_are_followed(watching, root, stored, monkeypatch):
+    said = logs_of(monkeypatch, folder_watch.__name__)
     (root / "first.md").write_text("first")
     (root / "old.doc").write_text("old")
-    with capture_logs() as said, watching(root) as status:
+    with watching(root) as status:
         eventually(lambda: status().get("at"))
         assert stored() == {"first.md": "first"}
         with (root / "log.txt").open("w") as file:

@@ -45,7 +45,7 @@ def test_a_joined_hit_shows_all_of_its_text_and_its_pages_and_stands_where_the_b
         [best, passage("a", 4, page=2, start_line=7, section="Four"), passage("a", 6, page=4)], 10, 3, joins=True
     )[0]
     assert (hit.content, hit.chunk_id, hit.score) == ("a 4.\n\na 5.\n\na 6.", "a5", 0.9)
-    assert hit.metadata == {"chunk_index": 5, "section": "Five", "page": 2, "last_page": 4}
+    assert hit.metadata == {"chunk_index": 5, "section": "Five", "start_line": 7, "page": 2, "last_page": 4}
 
 
 class OfOneDocument(Measured):
