@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from lxml import etree
@@ -9,13 +10,14 @@ from lxml import etree
 from retrieval.parsing.office.archives import Archive, attribute, core_properties, is_on, open_archive, related
 from retrieval.parsing.office.word_numbering import Numbering
 from retrieval.parsing.office.word_styles import Styles
-from retrieval.parsing.office.word_text import Block, PartReader
+from retrieval.parsing.office.word_text import NOTE, Block, PartReader
 from retrieval.parsing.parsed import MarkdownText, Parsed, collapsed, escaped, heading, listed, losses
 from retrieval.parsing.table_text import one_line, table
 
 _MAIN = "word/document.xml"
 _PARTS = frozenset(("styles", "numbering", "settings", "comments", "footnotes", "endnotes"))
 _INDENT = "    "
+_NOTE = re.compile(rf"\s*{NOTE}(\d+){NOTE}")
 
 
 def parse(content: bytes) -> Parsed:
@@ -28,11 +30,11 @@ def parse(content: bytes) -> Parsed:
     reader = PartReader(archive, styles, Numbering(parts.get("numbering"), styles.list_of))
     body = root.find("{*}body")
     blocks = [] if body is None else reader.blocks(body, relations)
+    _put_notes(blocks, dict(_notes(reader, archive, parts, relations)))
     document = MarkdownText()
     document.add(*_margin("header", root, parts.get("settings"), reader, archive, relations))
     document.add(*markdown_of(blocks))
-    footer = _margin("footer", root, parts.get("settings"), reader, archive, relations)
-    document.add(*_notes(reader, archive, parts, relations), *footer)
+    document.add(*_margin("footer", root, parts.get("settings"), reader, archive, relations))
     title, metadata = core_properties(archive)
     warnings = losses(
         ("Hidden passages are left out: {}", reader.losses.hidden),
@@ -93,8 +95,8 @@ def _notes(
     archive: Archive,
     parts: Mapping[str, etree._Element],
     relations: Mapping[str, tuple[str, str]],
-) -> Iterator[str]:
-    """Yield the notes that are referred to, with their numbers."""
+) -> Iterator[tuple[str, str]]:
+    """Yield the numbers and the texts of the notes that are referred to."""
     within = {
         kind: related(archive, part) for kind, part in relations.values() if f"{kind}" in ("footnotes", "endnotes")
     }
@@ -104,7 +106,18 @@ def _notes(
     for (kind, identifier), number in list(reader.notes.items()):
         if (element := elements.get((kind, identifier))) is not None:
             text = one_line(block.line for block in reader.blocks(element, within.get(f"{kind}s", {})))
-            yield f"[{number}] {text}"
+            yield str(number), text
+
+
+def _put_notes(blocks: Iterable[Block], notes: dict[str, str]) -> None:
+    """Put each note in brackets where the text first refers to it, as in OpenDocument: so it stays in its section."""
+
+    def noted(text: str) -> str:
+        return _NOTE.sub(lambda found: f" [{notes.pop(found[1], found[1])}]", text) if NOTE in text else text
+
+    for block in blocks:
+        block.text = noted(block.text).lstrip()
+        block.rows = block.rows and [list(map(noted, row)) for row in block.rows]
 
 
 def _title(blocks: list[Block]) -> str | None:

@@ -22,7 +22,9 @@ from retrieval.parsing.office.word_styles import BODY_LEVEL, Style, Styles, para
 from retrieval.parsing.parsed import collapsed
 from retrieval.parsing.table_text import TICKED, UNTICKED, fill_spans, one_line
 
-_LINE = "\v"  # the end of a line within a paragraph: XML cannot hold it
+NOTE = "\x06"
+"""Stands before and after the number of a note, where the text refers to it: XML cannot hold it."""
+_LINE = "\v"  # the end of a line within a paragraph, which it cannot hold either
 _DELETED = ("del", "moveFrom")
 _LEFT_OUT = frozenset((*_DELETED, "rt", "pPr", "rPr", "tblPr", "sectPr", "instrText", "numbering"))
 _CHARACTERS = {"br": _LINE, "cr": _LINE, "tab": "\t", "ptab": "\t", "noBreakHyphen": "-"}
@@ -313,7 +315,7 @@ class PartReader:
 
     def _refer(self, element: etree._Element) -> None:
         note = etree.QName(element).localname.removesuffix("Reference"), attribute(element, "id") or ""
-        self._put(f"[{self.notes.setdefault(note, len(self.notes) + 1)}]")
+        self._put(f"{NOTE}{self.notes.setdefault(note, len(self.notes) + 1)}{NOTE}")
 
     def _add_graphic(self, element: etree._Element) -> None:
         frame, found = self._frames[-1], graphic(element, self._archive, self._relations)

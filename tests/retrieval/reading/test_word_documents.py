@@ -177,7 +177,7 @@ def test_headers_come_first_and_footers_last_each_once_if_pages_show_them_and_wi
     parts = {"header1": p("Each page"), "header2": p(box(p("Ref 2026-0417"))), "header3": p("EVEN"), "footer1": page}
     body = p("Text", first) + p("<w:r><w:footnoteReference w:id='2'/></w:r>", other)
     document = read(body, **parts, footnotes=f"<w:footnote w:id='2'>{p('A note')}</w:footnote>")
-    assert document.text == "Ref 2026-0417\n\nEach page\n\nText\n\n[1]\n\n[1] A note\n\nSecret\n"
+    assert document.text == "Ref 2026-0417\n\nEach page\n\nText\n\n[A note]\n\nSecret\n"
 
 
 def test_what_is_hidden_or_cannot_be_read_is_left_out_and_named():
