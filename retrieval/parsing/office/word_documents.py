@@ -17,7 +17,7 @@ from retrieval.parsing.table_text import one_line, table
 _MAIN = "word/document.xml"
 _PARTS = frozenset(("styles", "numbering", "settings", "comments", "footnotes", "endnotes"))
 _INDENT = "    "
-_NOTE = re.compile(rf"\s*{NOTE}(\d+){NOTE}")
+_NOTE = re.compile(rf" ?{NOTE}(\d+){NOTE}")
 
 
 def parse(content: bytes) -> Parsed:
