@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from schemas.configuration import JsonSchema
-from schemas.records import Group
 from schemas.storage.joined_text import joined_text
+
+if TYPE_CHECKING:
+    from schemas.records import Group  # which would import numpy
 
 Json = dict[str, Any]
 
