@@ -42,6 +42,14 @@ def exactly(value):
 @pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(OBJECTS)
+def test_what_was_given_is_what_is_read(metadata):
+    for encode in (encode_metadata, encode_collection_metadata):
+        assert exactly(decode_metadata(encode(metadata))) == exactly(metadata)
+
+
+@pytest.mark.slow
+@settings(max_examples=50, deadline=None)
+@given(OBJECTS)
 def test_only_what_chroma_holds_is_sent(metadata):
     for key, value in (encode_metadata(metadata) or {}).items():
         assert key
