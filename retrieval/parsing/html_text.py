@@ -9,7 +9,7 @@ from typing import Any
 
 from lxml import etree
 
-from retrieval.parsing.parsed import collapsed
+from retrieval.parsing.parsed import collapsed, is_raised_behind
 from retrieval.parsing.table_text import TICKED, UNTICKED
 
 # Never text that people read. Forms are not among them: whole pages may be in one.
@@ -31,7 +31,6 @@ APART = dict.fromkeys((*BLOCKS, *HEADINGS, *LISTS, "pre", "blockquote", "li", "b
 _BOXES = frozenset(("checkbox", "radio"))
 _WRITTEN = frozenset(["text", "email", "tel", "url", "number", "date", "datetime-local", "month", "time", "week"])
 _DISPLAYED = re.compile(r"\A\{\\displaystyle (.*)\}\s*\Z", re.DOTALL)
-_NUMBER = re.compile(r"[-+\u2212](?:\d|\Z)|\d")
 _BESIDE_BOXES = frozenset(("label", "span", "b", "strong", "em"))
 
 
@@ -86,11 +85,6 @@ def mark_raised(element: etree._Element) -> None:
         text = (parent.text or "") if parent is not None else ""
     if is_raised_behind(text, next(element.itertext(), "")):
         element.text = f"^{element.text or ''}"
-
-
-def is_raised_behind(before: str, raised: str) -> bool:
-    """Return whether a raised text, written on the line, would become a part of the number before it."""
-    return before[-1:].isdigit() and _NUMBER.match(raised) is not None
 
 
 def number_of(element: etree._Element, name: str) -> int:

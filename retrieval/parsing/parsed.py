@@ -38,6 +38,7 @@ _BLOCK_MARKUP = re.compile(
     re.MULTILINE,
 )
 _INDENTED = re.compile(r"^(?: {4,}|\t)[ \t]*", re.MULTILINE)
+_RAISED_NUMBER = re.compile(r"[-+\u2212](?:\d|\Z)|\d")
 _FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 # Titles that programs write instead of one: the name of a file, of themselves, or of what a file is.
 _NO_TITLE = re.compile(
@@ -116,6 +117,11 @@ def sensible_title(text: str) -> str | None:
     has_words = sum(map(str.isalpha, title)) >= _ENOUGH_LETTERS
     is_number = " " not in title and sum(map(str.isdigit, title)) >= _DIGITS_OF_A_NUMBER
     return title if has_words and not is_number and not _NO_TITLE.fullmatch(title) else None
+
+
+def is_raised_behind(before: str, raised: str) -> bool:
+    """Return whether a raised text, written on the line, would become a part of the number before it."""
+    return before[-1:].isdigit() and _RAISED_NUMBER.match(raised) is not None
 
 
 def escaped(text: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
+from typing import Any
 
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
 
 from retrieval.ingest.drafts import text_with_heading
 from schemas.contracts.search import FusedResult, OracleResult
@@ -29,18 +30,12 @@ class ComparedTexts:
     one after another."""
 
     def __init__(self, cached_words: int = CACHED_WORDS) -> None:
-        self._known: LRUCache[str, TextWords] = LRUCache(cached_words, getsizeof=lambda words: len(words) + 1)
-        self._lock = threading.Lock()
+        known: LRUCache[Any, TextWords] = LRUCache(cached_words, getsizeof=lambda words: len(words) + 1)
+        self.words_of = cached(known, lock=threading.Lock())(_words_of)
 
-    def words_of(self, text: str) -> TextWords:
-        with self._lock:
-            known = self._known.get(text)
-        if known is None:
-            known = TextWords(text)
-            with self._lock:
-                if len(known) < self._known.maxsize:
-                    self._known[text] = known
-        return known
+
+def _words_of(text: str) -> TextWords:
+    return TextWords(text)
 
 
 class WordsFound:

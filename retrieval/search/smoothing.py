@@ -11,9 +11,10 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from schemas.records import Vector
@@ -77,8 +78,8 @@ class WordSimilarity:
     """
 
     def __init__(self, cached_characters: int = CACHED_CHARACTERS) -> None:
-        self._known: LRUCache[str, _Words] = LRUCache(cached_characters, getsizeof=lambda words: words.characters)
-        self._lock = threading.Lock()
+        known: LRUCache[Any, _Words] = LRUCache(cached_characters, getsizeof=lambda words: words.characters)
+        self._words = cached(known, lock=threading.Lock())(_words_of)
 
     def of(self, texts: Sequence[str]) -> Similarities:
         """Return the cosines between the texts as vectors of BM25 weights, shape (n, n), in [0, 1].
@@ -106,16 +107,6 @@ class WordSimilarity:
         np.fill_diagonal(similar, sizes > 0)
         return similar
 
-    def _words(self, text: str) -> _Words:
-        with self._lock:
-            known = self._known.get(text)
-        if known is None:
-            known = _Words(text)
-            with self._lock:
-                if known.characters <= self._known.maxsize:
-                    self._known[text] = known
-        return known
-
 
 def _columns(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return (a column for each number, the same for equal ones; how often the number of each column occurs).
@@ -141,3 +132,7 @@ class _Words:
         self.counts = np.fromiter(counted.values(), dtype=np.float32, count=len(counted))
         self.length = int(self.counts.sum())
         self.characters = len(text) + 1
+
+
+def _words_of(text: str) -> _Words:
+    return _Words(text)

@@ -8,11 +8,10 @@ from itertools import chain
 
 from lxml import etree
 
-from retrieval.parsing.html_text import is_raised_behind
 from retrieval.parsing.office.archives import Archive, attribute, whole_number
 from retrieval.parsing.office.cell_formats import GENERAL, shown
 from retrieval.parsing.office.equations import formula
-from retrieval.parsing.parsed import collapsed
+from retrieval.parsing.parsed import collapsed, is_raised_behind
 
 Rows = list[list[str]]
 _MOST_CELLS = 20_000  # of a chart

@@ -97,9 +97,7 @@ def _notes(
     relations: Mapping[str, tuple[str, str]],
 ) -> Iterator[tuple[str, str]]:
     """Yield the numbers and the texts of the notes that are referred to."""
-    within = {
-        kind: related(archive, part) for kind, part in relations.values() if f"{kind}" in ("footnotes", "endnotes")
-    }
+    within = {kind: related(archive, part) for kind, part in relations.values() if kind in ("footnotes", "endnotes")}
     elements = {
         (kind, attribute(each, "id")): each for kind in ("footnote", "endnote") for each in parts.get(f"{kind}s", ())
     }

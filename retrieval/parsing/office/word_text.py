@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from lxml import etree
 
-from retrieval.parsing.html_text import is_raised_behind
 from retrieval.parsing.office.archives import Archive, attribute, is_on, keep_choices, whole_number
 from retrieval.parsing.office.drawings import alternative_text, graphic
 from retrieval.parsing.office.equations import formula
@@ -19,7 +18,7 @@ from retrieval.parsing.office.symbols import shown, sign
 from retrieval.parsing.office.word_fields import PAGE, Fields, without_page_numbers
 from retrieval.parsing.office.word_numbering import BULLET, Numbering
 from retrieval.parsing.office.word_styles import BODY_LEVEL, Style, Styles, paragraph_properties, run_properties
-from retrieval.parsing.parsed import collapsed
+from retrieval.parsing.parsed import collapsed, is_raised_behind
 from retrieval.parsing.table_text import TICKED, UNTICKED, fill_spans, one_line
 
 NOTE = "\x06"
